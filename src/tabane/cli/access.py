@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tabane.access.policy_operations import policy_messages
 from tabane.cli.operation_command import Column, operation_command
 from tabane.cli.options import absolute, completed, given, key_names, option, with_hub
 from tabane.cli.output import FAILED, Group, Terminal, examples
@@ -57,8 +58,6 @@ def explain_(terminal: Terminal, names: tuple[str, ...], client: str | None, cwd
     if len(names) > 2:
         raise click.UsageError(say("Give a tool, or a key and a tool.").render())
     if len(names) == 2:
-        from tabane.access.policy_operations import policy_messages
-
         key, tool = names
         hub = terminal.hub()
         found = hub.call("explain_policy", {"key": key, "tool": tool})

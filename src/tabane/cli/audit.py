@@ -18,10 +18,10 @@ from tabane.audit.entry import AuditPaths, audit_files, audit_paths, decode_entr
 from tabane.audit.rendered_text import milliseconds
 from tabane.audit.table import QueryAuditLogs, filter_of, matches
 from tabane.cli.options import combined, given, hub_options, option, parameter_option, with_json
-from tabane.cli.output import Command, Group, TableState, Terminal, emit, examples, filled, state_word, text
+from tabane.cli.output import Command, Group, TableState, Terminal, emit, examples, state_word, text
 from tabane.cli.terminal_text import cells, clean, fitted, padded
 from tabane.errors import AuditError
-from tabane.messages import Message, say
+from tabane.messages import Message, filled, say
 
 _POLL = 0.2
 _CHUNK = 1 << 20

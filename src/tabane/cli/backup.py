@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from tabane.cli.archives import list_archive, make_archive, restore_archive
 from tabane.cli.options import config_option, file_option, option, with_json
 from tabane.cli.output import Command, Terminal, examples
 from tabane.messages import say
@@ -39,8 +40,6 @@ from tabane.messages import say
 def backup(
     terminal: Terminal, archive: str, with_secrets: bool, forced: bool, listed: bool, file: str | None
 ) -> None:
-    from tabane.cli.archives import list_archive, make_archive  # the help needs none of it
-
     if listed:
         list_archive(terminal, archive)
     else:
@@ -79,8 +78,6 @@ def backup(
 @config_option
 @with_json
 def restore(terminal: Terminal, archive: str, forced: bool, stopping: bool, file: Path | None) -> None:
-    from tabane.cli.archives import restore_archive  # the help needs none of it
-
     restore_archive(terminal, archive, forced=forced, stopping=stopping, file=file)
 
 

@@ -10,6 +10,7 @@ import click
 
 from tabane.cli.options import absolute, option, with_json
 from tabane.cli.output import Command, Terminal, emit, examples, lang
+from tabane.hub.doctor.preflight import check_configuration
 from tabane.messages import say
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ FINE, PROBLEMS, WARNINGS, CHANGED = 0, 1, 3, 4
 def check(
     terminal: Terminal, start: bool, servers: str | None, config: str | None, strict: bool, github: bool
 ) -> None:
-    from tabane.hub.doctor.preflight import check_configuration  # the help needs no checks
-
     named = {"TABANE_SERVERS": servers, "TABANE_CONFIG": config}
     environ = {**os.environ, **{name: path for name, path in named.items() if path is not None}}
     with terminal.working(say("Checking")):

@@ -13,9 +13,18 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct, convert
 
+from tabane.cli.install import known_client
 from tabane.cli.output import Terminal, local_minute, text
 from tabane.errors import ConfigurationError, TabaneError
+from tabane.hub.http.certificate_facts import certificate_facts
+from tabane.hub.local.endpoint import home_of
+from tabane.hub.local.known_hubs import known_hub
 from tabane.messages import Message, say
+from tabane.net.own_authority import authority_file
+from tabane.servers.assistants.remote import REMOTE_HOSTS, remote_block
+from tabane.servers.assistants.table import client_named
+from tabane.settings import load_settings
+from tabane.settings.addresses import WILDCARDS, is_this_machine
 
 if TYPE_CHECKING:
     from tabane.servers.assistants.table import Client
@@ -66,9 +75,6 @@ class ClientText(Struct, frozen=True):
 
 def hub_reach(terminal: Terminal) -> HubReach:
     """Return how others reach the hub of this command. Raises ConfigurationError if it serves no HTTP."""
-    from tabane.settings import load_settings
-    from tabane.settings.addresses import is_this_machine
-
     if terminal.url and "://" in terminal.url:
         return _remote_reach(terminal.url)
     status = terminal.hub().call("hub_status")
@@ -84,17 +90,16 @@ def hub_reach(terminal: Terminal) -> HubReach:
     port = settings.port or served.port
     if is_this_machine(settings.host) and not settings.trusted_proxies:
         scheme = "https" if settings.tls_certificate else "http"
-        return HubReach(f"{scheme}://127.0.0.1:{port}", _authority(settings), _only_here(settings))
+        return HubReach(f"{scheme}://127.0.0.1:{port}", authority_file(settings), _only_here(settings))
     base = settings.public_url.rstrip("/") or f"https://{_certified_name(settings)}:{port}"
     waiting = served.hostname is None or is_this_machine(served.hostname)
     problem = say("The hub does not listen for other machines yet. Run: tabane restart")
-    return HubReach(base, _authority(settings), problem if waiting and not settings.trusted_proxies else None)
+    return HubReach(
+        base, authority_file(settings), problem if waiting and not settings.trusted_proxies else None
+    )
 
 
 def _remote_reach(url: str) -> HubReach:
-    from tabane.hub.local.endpoint import home_of
-    from tabane.hub.local.known_hubs import known_hub
-
     parts = urlsplit(url)
     tls = parts.scheme in ("https", "wss")
     known = known_hub(home_of(os.environ), parts.hostname or "", parts.port or 443, tls=tls)
@@ -103,17 +108,8 @@ def _remote_reach(url: str) -> HubReach:
     return HubReach(base, Path(authority) if authority else None)
 
 
-def _authority(settings: Settings) -> Path | None:
-    from tabane.net.own_authority import authority_file
-
-    return authority_file(settings)
-
-
 def _certified_name(settings: Settings) -> str:
     """Return the first name in the certificate that other machines may use; else the address."""
-    from tabane.hub.http.certificate_facts import certificate_facts
-    from tabane.settings.addresses import WILDCARDS, is_this_machine
-
     try:
         seen = certificate_facts(settings)
     except TabaneError:
@@ -140,16 +136,10 @@ def _only_here(settings: Settings) -> Message:
     )
 
 
-def checked_client(name: str) -> Client | None:
-    """Return the assistant of that name, None for no name. Raises UnknownName."""
-    from tabane.cli.install import known_client  # the help of keys needs no assistants
-
-    return known_client(name) if name else None
-
-
 def client_text(terminal: Terminal, made: dict[str, Any], host: str) -> ClientText:
     """Return what to send with a new key, which is the result of keys_create. Raises ConfigurationError."""
-    client, reach, key = checked_client(host), hub_reach(terminal), convert(made, NewKey)
+    client = known_client(host) if host else None
+    reach, key = hub_reach(terminal), convert(made, NewKey)
     problem = [reach.problem] if reach.problem else []
     authority = str(reach.authority) if reach.authority else None
     if client is None:
@@ -162,8 +152,6 @@ def client_text(terminal: Terminal, made: dict[str, Any], host: str) -> ClientTe
 
 def client_block(client: Client, reach: HubReach, key: str) -> str:
     """Return what connects an assistant: its own entry, or the command of Tabane that writes one."""
-    from tabane.servers.assistants.remote import remote_block
-
     block = remote_block(client, NAME, reach.url(client), key)
     return block or f"echo {key} | {_install_line(client.name, reach)} --key-from-stdin\n"
 
@@ -173,8 +161,6 @@ def _install_line(host: str, reach: HubReach) -> str:
 
 
 def _notes(client: Client, reach: HubReach) -> Iterator[Message]:
-    from tabane.servers.assistants.remote import REMOTE_HOSTS
-
     host = REMOTE_HOSTS.get(client.name)
     if host is None:
         yield say("A colleague who has Tabane runs this line. It sets up {title}.", title=client.title)
@@ -221,9 +207,6 @@ def _trust(title: str, trust: str) -> Message:
 
 def _letter(key: NewKey, reach: HubReach) -> Iterator[str]:
     """Yield the lines of the letter, in the language of the one who writes it."""
-    from tabane.servers.assistants.remote import REMOTE_HOSTS
-    from tabane.servers.assistants.table import client_named
-
     yield text(say("Hello {person},", person=key.person) if key.person else say("Hello,"))
     yield ""
     yield text(

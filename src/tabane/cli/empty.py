@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from tabane.hub.local.client import read_result
 from tabane.messages import Message, say
 
 if TYPE_CHECKING:
@@ -34,8 +35,6 @@ class _ListedServers(Struct):
 
 def server_names_of(hub: HubClient) -> list[str]:
     """Return the names of the servers that a hub knows."""
-    from tabane.hub.local.client import read_result  # the help of a command reads no result
-
     return [server.name for server in read_result(hub.call("list_servers"), _ListedServers).results]
 
 

@@ -14,11 +14,12 @@ from msgspec import Struct
 
 from tabane.cli.operation_command import Column, print_rows
 from tabane.cli.options import client_names, combined, dry_run_option, json_option, mode_option, option
-from tabane.cli.output import FAILED, Command, Terminal, described, emit, examples, filled
+from tabane.cli.output import FAILED, Command, Terminal, described, emit, examples
 from tabane.cli.remote_hub import RemoteOptions, remote_options
 from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
 from tabane.hub.local.endpoint import absolute, home_of
-from tabane.messages import Message, say
+from tabane.hub.servers.recorded_environment import record_environment
+from tabane.messages import Message, filled, say
 from tabane.servers.assistants import installation
 from tabane.servers.assistants.formats import Entry, definition, mode_of
 from tabane.servers.assistants.installation import InstallChange, TabaneCommand, launcher, present
@@ -376,19 +377,21 @@ def _installation(
     wanted = entry_of(setup.client, place, name, mode, shared=setup.project is not None, url=url)
     change = installation.install(setup.file, name, wanted, force=force, dry=dry)
     if not dry and url is None:
-        from tabane.hub.servers.recorded_environment import record_environment
-
-        home = home_of(os.environ)
-        # the entry is written; `tabane doctor` also checks that servers are found
-        with suppress(ConfigurationError, OSError):
-            private_folder(home)
-            record_environment(home, os.environ)
+        keep_environment()
     nested: Any = {name: wanted}
     for key in reversed(place.key):
         nested = {key: nested}
     if not terminal.json:
         tell_installed(terminal, setup, change, dry, installation.snippet(place, name, wanted))
     return install_result(setup, change, dry) | {"entry": nested}
+
+
+def keep_environment() -> None:
+    """Record the environment for servers of a hub that an assistant starts, if that is possible."""
+    home = home_of(os.environ)
+    with suppress(ConfigurationError, OSError):  # `tabane doctor` also checks that servers are found
+        private_folder(home)
+        record_environment(home, os.environ)
 
 
 def _removal(terminal: Terminal, setup: AssistantSetup, name: str, *, dry: bool) -> dict[str, Any]:

@@ -8,16 +8,15 @@ from functools import partial
 from typing import Any
 
 import click
-from msgspec import convert, to_builtins
+from msgspec import Struct, convert, to_builtins
 
 from tabane.access.table import CreateKey, ListKeys, RateLimitStats, UpdateKey
 from tabane.cli.audit import holder_name
-from tabane.cli.client_letter import ClientText, checked_client, client_text
 from tabane.cli.operation_command import Column, operation_command, print_facts, print_rows
 from tabane.cli.options import client_names, key_names, option, parameter_option
-from tabane.cli.output import Group, TableState, Terminal, emit, examples, filled, local_minute, text
+from tabane.cli.output import Group, TableState, Terminal, emit, examples, local_minute, text
 from tabane.errors import TabaneError
-from tabane.messages import Message, say
+from tabane.messages import Message, filled, say
 
 
 @click.group("keys", cls=Group, help=say("Create, list, change and revoke API keys."))
@@ -53,7 +52,9 @@ _LABELS = {
 def _new_key(options: dict[str, Any]) -> dict[str, Any]:
     host = options.pop("print_client", None)
     if host:
-        checked_client(host)
+        from tabane.cli.install import known_client  # other commands need no assistants
+
+        known_client(host)
     if not (options.get("allow") or options.get("profile")):
         raise click.UsageError(text(say("Say what the key may use: --allow PATTERN, or --profile PROFILE")))
     return options
@@ -76,6 +77,8 @@ def _with_client(terminal: Terminal, made: dict[str, Any]) -> dict[str, Any]:
     host = click.get_current_context().params.get("print_client")
     if host is None:
         return made
+    from tabane.cli.client_letter import client_text  # reads certificates, and its libraries load slowly
+
     try:
         return made | {"client": to_builtins(client_text(terminal, made, host))}
     except TabaneError as error:
@@ -83,8 +86,13 @@ def _with_client(terminal: Terminal, made: dict[str, Any]) -> dict[str, Any]:
         return made
 
 
+class _ClientText(Struct):
+    text: str
+    notes: list[str]
+
+
 def _print_new(terminal: Terminal, made: dict[str, Any]) -> None:
-    client = convert(made.get("client"), ClientText | None)
+    client = convert(made.get("client"), _ClientText | None)
     if client is not None:
         created = say("Created {name}, which may use {what}. Send what follows.")
         terminal.note(filled(created, made, {"what": _uses(made)}))

@@ -20,7 +20,6 @@ from tabane.cli.output import (
     Terminal,
     emit,
     examples,
-    filled,
     lang,
     local_second,
     text,
@@ -28,7 +27,7 @@ from tabane.cli.output import (
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import HubError
 from tabane.hub.local import lock
-from tabane.messages import Message, say
+from tabane.messages import Message, filled, say
 from tabane.settings import OPTIONS, load_settings
 from tabane.settings.option import shown
 from tabane.text.units import duration_text

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from tabane.build import this_build
-from tabane.cli.options import VARIABLE, keep
+from tabane.cli.options import VARIABLE, configured_servers, keep
 from tabane.cli.output import (
     DONE,
     FAILED,
@@ -297,7 +297,7 @@ class Main(Group):
         if args[0] not in COMMANDS and not ctx.resilient_parsing:
             from tabane.cli.meanings import unknown_command
 
-            if advice := unknown_command(args, _leaves(self, ctx)):
+            if advice := unknown_command(args, _leaves(self, ctx), configured_servers()):
                 raise click.UsageError(text(advice), ctx)
         return super().resolve_command(ctx, args)
 
@@ -436,17 +436,38 @@ _NAME_WIDTH = 2 + max(map(len, COMMANDS))
 
 def _show_usage_error(error: click.UsageError) -> None:
     """Print an error of usage: first what is right, then the usage and where the help is."""
-    from tabane.cli.meanings import explained
-
-    ctx = error.ctx
-    words = ctx.meta.get(WORDS, ()) if ctx else ()
-    message = explained(error, path_of(ctx) if ctx else "", words)
-    lines = [text(say("Error: {message}", message=message))]
-    if ctx is not None:
+    lines = [text(say("Error: {message}", message=_explained(error)))]
+    if (ctx := error.ctx) is not None:
         lines.append(ctx.get_usage())
         hint = say("Try '{command} {option}' for help.", command=ctx.command_path, option="--help")
         lines.append(text(hint))
     emit("\n".join(lines), err=True)
+
+
+def _explained(error: click.UsageError) -> str:
+    """Return the sentence of an error of usage: what is right, if that is known, else what is wrong."""
+    from tabane.cli.meanings import extra_words, odd_characters, option_advice
+
+    ctx = error.ctx
+    path, words = (path_of(ctx), ctx.meta.get(WORDS, ())) if ctx else ("", ())
+    if isinstance(error, click.NoSuchOption):
+        advice = option_advice(path, error.option_name) or odd_characters(words)
+        return f"{error.message} {text(advice)}" if advice else error.format_message()
+    if isinstance(error, click.MissingParameter):
+        help_lines = (ctx.command.epilog or "").splitlines() if ctx else []
+        example = next((line.strip() for line in help_lines if line.startswith("  tabane")), "")
+        missing = error.format_message().rstrip(".")
+        return text(say("{missing}. Example: {line}", missing=missing, line=example)) if example else missing
+    for sentence in _UNEXPECTED:
+        before, _, after = text(sentence).partition("{args}")
+        if error.message.startswith(before) and error.message.endswith(after):
+            plain = [word for word in words if not word.startswith("-")]
+            advice = odd_characters(words) or extra_words(path, plain)
+            return text(advice) if advice else error.format_message()
+    return error.format_message()
+
+
+_UNEXPECTED = (say("Got unexpected extra argument ({args})"), say("Got unexpected extra arguments ({args})"))
 
 
 def _end_of_output(error: OSError) -> int:

@@ -12,14 +12,11 @@ import os
 import re
 import shlex
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-import click
-
-from tabane.cli.options import configured_servers
-from tabane.cli.output import filled, text
-from tabane.messages import Message, say
+from tabane.messages import Message, filled, say
+from tabane.settings import load_settings
 from tabane.text.nearest_names import nearest
 
 RUN: Mapping[str, str] = {
@@ -574,10 +571,12 @@ def in_group(path: str, words: Sequence[str], commands: Sequence[str]) -> Unders
     return None
 
 
-def unknown_command(words: Sequence[str], leaves: Mapping[str, Sequence[str]]) -> Message | None:
+def unknown_command(
+    words: Sequence[str], leaves: Mapping[str, Sequence[str]], servers: Container[str]
+) -> Message | None:
     """Return what to type instead of a first word that no table knows; None if only letters can help.
 
-    ``leaves`` are the commands inside of groups, by their names.
+    ``leaves`` are the commands inside of groups, by their names; ``servers`` are the names of servers.
     """
     name = words[0]
     if name.startswith(("{", "[")):
@@ -594,7 +593,7 @@ def unknown_command(words: Sequence[str], leaves: Mapping[str, Sequence[str]]) -
         return say("To search everything: {line}", line=_line("search", *words))
     if "__" in name:
         return say("To call a tool: {line}", line=_line("tools call", *words))
-    if name in configured_servers():
+    if name in servers:
         return say(
             "{name!n} is a server. Its tools: {line}", name=name, line=_line("tools list --server", name)
         )
@@ -602,36 +601,6 @@ def unknown_command(words: Sequence[str], leaves: Mapping[str, Sequence[str]]) -
         lines = ", ".join(_line(leaf, *words[1:]) for leaf in leaves[name])
         return say("{name} is a command of a group. Write: {lines}", name=name, lines=lines)
     return None
-
-
-def explained(error: click.UsageError, path: str, words: Sequence[str]) -> str:
-    """Return the sentence of an error of usage: what is right, if that is known, else what is wrong."""
-    if isinstance(error, click.NoSuchOption):
-        advice = option_advice(path, error.option_name) or odd_characters(words)
-        return f"{error.message} {text(advice)}" if advice else error.format_message()
-    if isinstance(error, click.MissingParameter):
-        example = _example(error.ctx.command if error.ctx else None)
-        missing = error.format_message().rstrip(".")
-        return text(say("{missing}. Example: {line}", missing=missing, line=example)) if example else missing
-    if not any(_is(error, sentence) for sentence in _UNEXPECTED):
-        return error.format_message()
-    advice = odd_characters(words) or extra_words(path, [word for word in words if not word.startswith("-")])
-    return text(advice) if advice else error.format_message()
-
-
-_UNEXPECTED = (say("Got unexpected extra argument ({args})"), say("Got unexpected extra arguments ({args})"))
-
-
-def _is(error: click.UsageError, sentence: Message) -> bool:
-    """Return whether an error says this sentence of click, whatever is in its place for arguments."""
-    before, _, after = text(sentence).partition("{args}")
-    return error.message.startswith(before) and error.message.endswith(after)
-
-
-def _example(command: click.Command | None) -> str:
-    """Return the first example of the help of a command, if it has one."""
-    lines = (command.epilog or "").splitlines() if command else []
-    return next((line.strip() for line in lines if line.startswith("  tabane")), "")
 
 
 def by_letters(path: str, name: str, commands: Sequence[str]) -> Message:
@@ -757,6 +726,4 @@ def with_file(message: Message) -> Message:
     """Return the message with the path of the servers file, if it names it."""
     if "{file}" not in message.template:
         return message
-    from tabane.settings import load_settings
-
     return filled(message, {"file": load_settings({}, os.environ).servers})

@@ -13,6 +13,7 @@ from tabane.cli.options import option
 from tabane.cli.output import Terminal, examples, text
 from tabane.hub.local.client import read_result
 from tabane.messages import Message, say
+from tabane.search.embedding.model_packages import KNOWN_MODELS
 from tabane.text.units import bytes_text
 
 _USES = {"documents": say("texts"), "tools": say("tool search")}
@@ -38,8 +39,6 @@ def _model_names(
     others: Sequence[str], ctx: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str]:
     """Complete the name of a model that Tabane knows for the shell, or one of the other words."""
-    from tabane.search.embedding.model_packages import KNOWN_MODELS  # no other command needs the table
-
     names = (*(model.name for model in KNOWN_MODELS), *others)
     return [name for name in names if name.startswith(incomplete)]
 

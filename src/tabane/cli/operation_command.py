@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from tabane.cli.job_progress import follow
 from tabane.cli.options import Decorator, detach_option, given, hub_options, with_hub
-from tabane.cli.output import FAILED, Command, Group, Shown, Terminal, filled
-from tabane.messages import Message
+from tabane.cli.output import FAILED, Command, Group, Shown, Terminal
+from tabane.messages import Message, filled
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
@@ -82,8 +83,6 @@ class OperationCall(NamedTuple):
         """Call the operation, and print its result. The exit status is 1 if ``failed`` says so."""
         params = self.params(given(options))
         if self.job:
-            from tabane.cli.job_progress import follow
-
             found = follow(terminal, self.operation, params)
         else:
             hub = terminal.hub(start=self.start)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from msgspec import Struct
 
     from tabane.hub.local.client import HubClient
+    from tabane.settings import Settings
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
@@ -262,10 +263,9 @@ key_names = names_of("keys_list", "name", limit=MOST_NAMES)
 def profile_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a profile of the settings file for the shell."""
     from tabane.access.profiles import read_profiles
-    from tabane.settings import load_settings
 
     try:
-        names = read_profiles(load_settings({"config": ctx.params.get("config")}, os.environ).config)
+        names = read_profiles(_settings(config=ctx.params.get("config")).config)
     except TabaneError:
         return []
     return [name for name in names if name.startswith(incomplete)]
@@ -273,10 +273,8 @@ def profile_names(ctx: click.Context, parameter: click.Parameter, incomplete: st
 
 def tier_names(ctx: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """Complete the name of a tier of rate limits for the shell."""
-    from tabane.settings import load_settings
-
     try:
-        tiers = load_settings({"config": ctx.params.get("config")}, os.environ).limits.tiers
+        tiers = _settings(config=ctx.params.get("config")).limits.tiers
     except TabaneError:
         return []
     return [name for name in tiers if name.startswith(incomplete)]
@@ -290,12 +288,18 @@ def server_names(ctx: click.Context, parameter: click.Parameter, incomplete: str
 def configured_servers(file: str | None = None) -> list[str]:
     """Return the names of the servers in the servers file; none if it cannot be read."""
     from tabane.servers.configuration import written_definitions
-    from tabane.settings import load_settings
 
     try:
-        return list(written_definitions(load_settings({"servers": file}, os.environ).servers))
+        return list(written_definitions(_settings(servers=file).servers))
     except ConfigurationError:
         return []
+
+
+def _settings(**flags: str | None) -> Settings:
+    """Return the settings, for the shell and for advice. Raises ConfigurationError."""
+    from tabane.settings import load_settings  # the help reads no settings
+
+    return load_settings(flags, os.environ)
 
 
 _OF_NAMES: Mapping[str, Mapping[str, Any]] = {

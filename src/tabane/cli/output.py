@@ -38,7 +38,7 @@ import click
 from tabane.cli.drawing import can_print, progress, table_lines
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName
-from tabane.messages import Lang, Message, language, say
+from tabane.messages import Lang, Message, filled, language, say
 from tabane.messages.server_states import words_of_state
 from tabane.text.control_characters import ascii_json, escaped_controls, without_controls
 from tabane.text.nearest_names import nearest
@@ -457,13 +457,6 @@ def described(error: TabaneError) -> dict[str, Any]:
         data = {key: value for key, value in (("reason", error.reason), ("near", near)) if value}
     code = getattr(error, "answered", error.code)
     return {"code": code, "message": error.text(lang())} | ({"data": data} if data else {})
-
-
-def filled(message: Message, *facts: Any) -> Message:
-    """Return a sentence with the members of these objects as its fields; those of later ones count."""
-    done = Message(message.template)
-    done.fields = {name: value for each in facts if isinstance(each, dict) for name, value in each.items()}
-    return done
 
 
 def unknown_name(name: str, known: Iterable[str], similar: Message, other: Message) -> UnknownName:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from tabane.access.passphrase import matches
 from tabane.cli.operation_command import operation_command
 from tabane.cli.options import with_hub
 from tabane.cli.output import Group, Terminal, examples, text
 from tabane.errors import Forbidden, PassphraseRequired
+from tabane.hub.people.approvals.passphrase_file import PASSPHRASE, read_passphrase
 from tabane.messages import say
 
 
@@ -19,9 +21,6 @@ def check_passphrase(terminal: Terminal, home: Path) -> None:
     Raises PassphraseRequired if nobody can be asked, and Forbidden if it is not the passphrase. What is shown
     once holds for the whole command.
     """
-    from tabane.access.passphrase import matches  # the help needs no cryptography
-    from tabane.hub.people.approvals.passphrase_file import PASSPHRASE, read_passphrase
-
     if not (home / PASSPHRASE).exists():
         return
     hub = terminal.running_hub()

@@ -15,7 +15,7 @@ import click
 from tabane.cli.empty import NO_POSTS, no_posts
 from tabane.cli.operation_command import operation_command
 from tabane.cli.options import absolute, option, parameter_option, with_hub, words
-from tabane.cli.output import Command, Group, Terminal, emit, examples, filled, text
+from tabane.cli.output import Command, Group, Terminal, emit, examples, text
 from tabane.cli.post_options import (
     LIMITS,
     VIEWS,
@@ -31,7 +31,7 @@ from tabane.cli.post_options import (
 )
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import CallerError
-from tabane.messages import Message, say
+from tabane.messages import Message, filled, say
 from tabane.posts.table import ExportPosts, Facet, RelatedPosts, SearchSimilar, SearchText, Timeline
 from tabane.text.units import bytes_text
 

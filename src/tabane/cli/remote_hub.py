@@ -12,11 +12,13 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from tabane.access.key_store import PREFIX, id_in
 from tabane.cli.options import combined, option
 from tabane.cli.output import Terminal, lang
 from tabane.errors import BadArguments, ConfigurationError, HubError
 from tabane.hub.local.endpoint import home_of
 from tabane.hub.local.known_hubs import CA, KEY, folder_of, is_local, known_hub
+from tabane.hub.rpc.client import connect_to
 from tabane.messages import say
 from tabane.settings.files import private_folder, write_private
 
@@ -111,8 +113,6 @@ class RemoteOptions(Struct, frozen=True):
                 ),
                 "--key-from-stdin",
             )
-        from tabane.access.key_store import PREFIX, id_in  # the file of keys is not opened
-
         if not (key.isascii() and key.isprintable()) or (key.startswith(PREFIX) and id_in(key) is None):
             raise BadArguments(
                 say("The API key is not complete. Copy all of it, without spaces."), "--key-from-stdin"
@@ -135,8 +135,6 @@ class RemoteOptions(Struct, frozen=True):
 
     def _try(self, terminal: Terminal, key: str, authority: str | None, *, force: bool) -> None:
         """Connect once, so that a mistake is found now and not by the assistant. Raises HubError."""
-        from tabane.hub.rpc.client import connect_to
-
         assert self.url is not None
         try:
             with terminal.working(say("Connecting to the hub")):

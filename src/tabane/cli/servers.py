@@ -19,7 +19,7 @@ from tabane.cli.browser import is_remote, open_in_browser
 from tabane.cli.lifecycle import show_server_log
 from tabane.cli.operation_command import operation_command, print_facts
 from tabane.cli.options import file_option, option, server_names, with_hub, with_json
-from tabane.cli.output import Command, Group, ServerState, Shown, Terminal, examples, filled, local_minute
+from tabane.cli.output import Command, Group, ServerState, Shown, Terminal, examples, local_minute
 from tabane.cli.passphrase import check_passphrase
 from tabane.cli.registry_servers import find
 from tabane.cli.servers_add import add
@@ -27,7 +27,7 @@ from tabane.cli.servers_changes import accept, changes, definition_remark, diff,
 from tabane.cli.servers_file import ServersFile, ServersFileContent, files_changed
 from tabane.cli.servers_import import import_
 from tabane.errors import TabaneError, UpstreamUnavailable
-from tabane.messages import Message, say
+from tabane.messages import Message, filled, say
 from tabane.messages.server_states import words_of_state
 from tabane.servers.editing import OverrideEdit, change_server, enable_server, remove_server
 from tabane.servers.masking import masked

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from tabane.build import this_build
 from tabane.cli.job_progress import result_of, watched
+from tabane.cli.meanings import claude_words, server_mistake
 from tabane.cli.options import combined, file_option, option, with_json
 from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
@@ -146,8 +147,6 @@ class AddCommand(Command):
     """A command whose options end at the first word of the server's own command."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        from tabane.cli.meanings import claude_words, server_mistake
-
         takes_value = {
             name
             for option in self.params

@@ -11,10 +11,10 @@ import click
 
 from tabane.cli.operation_command import Column, not_empty, operation_command, print_rows
 from tabane.cli.options import completed, option, server_names, with_hub
-from tabane.cli.output import FAILED, Command, Terminal, emit, examples, filled, lang, text
+from tabane.cli.output import FAILED, Command, Terminal, emit, examples, lang, text
 from tabane.cli.terminal_text import StyledText
 from tabane.errors import BadArguments, UnknownName
-from tabane.messages import Message, say
+from tabane.messages import Message, filled, say
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient

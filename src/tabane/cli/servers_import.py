@@ -192,7 +192,12 @@ _NAMES = [client.name for client in CLIENTS]
 @agreed_option
 @plain_option
 @option("--no-try", "untried", is_flag=True, help=say("Do not start them to scan what they list."))
-@option("--force", "forced", is_flag=True, help=say("Also import servers whose tools are built into Tabane."))
+@option(
+    "--force",
+    "forced",
+    is_flag=True,
+    help=say("Also import servers whose tools are built into Tabane, or that only some projects limit."),
+)
 @file_option
 @with_json
 def import_(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct, field
 
-from tabane.cli.install import known_client, machine, tabane_command
+from tabane.cli.install import keep_environment, known_client, machine, tabane_command
 from tabane.cli.options import agreed_option, dry_run_option, json_option, mode_option, option
 from tabane.cli.output import FAILED, Command, Terminal, examples, lang, text
 from tabane.cli.passphrase import check_passphrase
@@ -23,7 +23,7 @@ from tabane.cli.servers_file import ServersFile, files_changed
 from tabane.cli.servers_import import InputAnswers, report_missing
 from tabane.cli.setup_completion import CLIENT as COMPLETION
 from tabane.cli.setup_completion import offer_completion
-from tabane.errors import BadArguments, ConfigurationError, TabaneError
+from tabane.errors import BadArguments, TabaneError
 from tabane.hub.local.endpoint import home_of
 from tabane.messages import Message, say
 from tabane.servers.assistants.consolidation import (
@@ -34,6 +34,7 @@ from tabane.servers.assistants.consolidation import (
     apply,
     plan_setup,
 )
+from tabane.servers.assistants.entry_check import check_entry
 from tabane.servers.assistants.first_requests import first_request
 from tabane.servers.assistants.formats import definition
 from tabane.servers.assistants.importing import ImportedServer, is_off, with_inputs
@@ -43,7 +44,6 @@ from tabane.servers.configuration import configuration_of, why_disabled, written
 from tabane.servers.editing import add_servers, check_addable
 from tabane.servers.foreign_keys import our_definition
 from tabane.servers.secret_store import SecretMoves, keeping, moves_of, with_values
-from tabane.settings.files import private_folder
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -365,7 +365,7 @@ class _Setup:
     def run(self) -> _Done:
         terminal, place, planning = self._terminal, self._place, self._planning
         check_passphrase(terminal, place.settings.home)
-        _record_environment()
+        keep_environment()
         terminal.hub()  # if it cannot start, nothing changes
         answers = InputAnswers(terminal, naming_of(place, planning.plan.servers.definitions), plain=False)
         names = self._import(answers)
@@ -391,7 +391,8 @@ class _Setup:
         if not wanted:
             return []
         values = {**moves.values, **answers.values}
-        with files_changed(self._terminal), keeping(store_of(self._place.settings), values):
+        backups, store = Backups(home_of(os.environ)), store_of(self._place.settings)
+        with files_changed(self._terminal), backups.importing(), keeping(store, values):
             add_servers(self._place.path, wanted)
         return [name for name, each in wanted.items() if not is_off(each)]
 
@@ -412,24 +413,11 @@ class _Setup:
             started.tools |= {name: rows[name]["tools"] for name in ready}
 
     def _check(self, done: Sequence[_DoneAssistant]) -> None:
-        from tabane.servers.assistants.entry_check import (
-            check_entry,  # starts processes, for this one command
-        )
-
         able = [each for each in done if each.error is None and each.part.entries]
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             found = pool.map(lambda each: check_entry(_own_entry(each.part), os.environ), able)
             for each, check in zip(able, found, strict=True):
                 each.check = check
-
-
-def _record_environment() -> None:
-    from tabane.hub.servers.recorded_environment import record_environment
-
-    home = home_of(os.environ)
-    with suppress(ConfigurationError, OSError):  # `tabane doctor` also checks that servers are found
-        private_folder(home)
-        record_environment(home, os.environ)
 
 
 def _own_entry(part: AssistantPlan) -> dict[str, Any]:
@@ -531,7 +519,10 @@ _OUTCOMES = {
 
 
 def _undo(terminal: Terminal, clients: Sequence[str], *, dry: bool) -> None:
-    backups = Backups(home_of(os.environ))
+    home = home_of(os.environ)
+    if not dry:
+        check_passphrase(terminal, Path(home))
+    backups = Backups(home)
     found = [each for each in backups.all(clients) if not dry or each.client != COMPLETION]
     done = [undo(backups, each, dry=dry) for each in found]
     result = {"status": "dry_run" if dry else "undone" if done else "unchanged"}
@@ -549,7 +540,9 @@ def _tell_undone(terminal: Terminal, done: Sequence[Restoration], *, dry: bool) 
     terminal.table([say("assistant"), say("its file"), say("path")], rows, whole=(0,))
     for each in done:
         for remark in each.remarks:
-            terminal.say(say("{title}: {remark}.", title=_title(each.client), remark=remark))
+            terminal.say(
+                say("{title}: {remark}.", title=_title(each.client), remark=text(remark).rstrip(".。"))
+            )
         if each.kept is not None:
             terminal.say(say("  The backup is {path}.", path=_short(each.kept)))
     if dry:

@@ -16,7 +16,13 @@ from tabane.cli.options import option, with_json
 from tabane.cli.output import Group, Terminal, examples
 from tabane.cli.passphrase import check_passphrase
 from tabane.errors import ConfigurationError
+from tabane.hub.http.certificate_facts import certificate_facts, fingerprint_of
+from tabane.hub.process.settings_file import change_file, settings_with
 from tabane.messages import Message, say
+from tabane.net.own_authority import authority_file, checked_names, create_certificate, is_own
+from tabane.settings import load_settings
+from tabane.settings.addresses import is_this_machine
+from tabane.settings.editing import with_value
 
 if TYPE_CHECKING:
     from tabane.net.own_authority import OwnCertificate
@@ -54,9 +60,6 @@ def tls() -> None: ...
 )
 @with_json
 def create(terminal: Terminal, names: tuple[str, ...], new_authority: bool) -> None:
-    from tabane.net.own_authority import checked_names, create_certificate
-    from tabane.settings import load_settings
-
     settings = load_settings({}, os.environ)
     check_passphrase(terminal, settings.home)
     _check_other_certificate(settings)
@@ -87,8 +90,6 @@ def create(terminal: Terminal, names: tuple[str, ...], new_authority: bool) -> N
 )
 @with_json
 def show(terminal: Terminal) -> None:
-    from tabane.settings import load_settings
-
     settings = load_settings({}, os.environ)
     found = _report(settings)
     if found is None:
@@ -132,9 +133,6 @@ class CertificateReport(Struct, frozen=True):
 
 def _report(settings: Settings) -> CertificateReport | None:
     """Return the certificate of the settings; None if they name none. Raises ConfigurationError."""
-    from tabane.hub.http.certificate_facts import certificate_facts, fingerprint_of
-    from tabane.net.own_authority import authority_file
-
     seen = certificate_facts(settings)
     if seen is None:
         return None
@@ -156,8 +154,6 @@ def _day(moment: float) -> str:
 
 def _check_other_certificate(settings: Settings) -> None:
     """Raise ConfigurationError if the settings name another certificate, which Tabane did not make."""
-    from tabane.net.own_authority import is_own
-
     path = settings.tls_certificate
     if path is not None and not is_own(path, settings.home):
         raise ConfigurationError(
@@ -171,9 +167,6 @@ def _check_other_certificate(settings: Settings) -> None:
 
 def _write_settings(settings: Settings, made: OwnCertificate) -> Settings:
     """Set what belongs to the certificate, and return the settings then. Raises ConfigurationError."""
-    from tabane.hub.process.settings_file import change_file, settings_with
-    from tabane.settings.editing import with_value
-
     hosts = [*settings.hosts, *(each for each in map(_in_url, made.names) if each not in settings.hosts)]
     values: dict[str, str | list[str]] = {
         "tls_certificate": str(made.certificate),
@@ -207,8 +200,6 @@ def _in_url(name: str) -> str:
 
 def _tell_next_steps(terminal: Terminal, settings: Settings) -> None:
     """Print what is left to do until other machines reach the hub."""
-    from tabane.settings.addresses import is_this_machine
-
     step: Message | None = None
     if not settings.http:
         step = say("The hub serves no HTTP. Run: tabane settings unset http")

@@ -19,6 +19,8 @@ from tabane.errors import ConfigurationError, HubError, TabaneError
 from tabane.extras import InstalledCopy, this_copy
 from tabane.hub.local import lock
 from tabane.messages import Message, say
+from tabane.net.fetching import environment_fetcher
+from tabane.net.package_index import indexes_of, newest_version
 
 NEWER = 100
 """Exit status of `tabane update --check` if there is a newer version, as that of `dnf check-update`."""
@@ -127,9 +129,6 @@ def _report(copy: InstalledCopy, newest: str | None, index: str, problem: Messag
 
 def _ask_index(copy: InstalledCopy) -> tuple[str | None, str, Message | None]:
     """Return the newest version, the index that has it, and why they are not known."""
-    from tabane.net.fetching import environment_fetcher
-    from tabane.net.package_index import indexes_of, newest_version
-
     by_uv = copy.installer in ("uv tool", "uvx", "checkout") or (copy.installer == "venv" and not copy.pip)
     indexes = indexes_of("uv" if by_uv else "pip", os.environ, sys.prefix)
 

@@ -86,6 +86,13 @@ def say(template: str, **fields: object) -> Message:
     return Message(template, **fields)
 
 
+def filled(message: Message, *facts: Any) -> Message:
+    """Return a sentence with the members of these objects as its fields; those of later ones count."""
+    done = Message(message.template)
+    done.fields = {name: value for each in facts if isinstance(each, dict) for name, value in each.items()}
+    return done
+
+
 def language(setting: str, *locales: str | None) -> Lang:
     """Return the language: the setting, else the first locale that is given (``ja_JP.UTF-8`` → ja).
 

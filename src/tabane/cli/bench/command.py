@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from tabane.cli.bench.measurement import run_disclosure
 from tabane.cli.options import combined, option, with_json
 from tabane.cli.output import Group, Terminal, examples
 from tabane.messages import say
@@ -76,6 +77,4 @@ def bench() -> None:
 ))  # fmt: skip
 @with_json
 def disclosure(terminal: Terminal, /, sets: Sequence[Path], **given: Any) -> None:
-    from tabane.cli.bench.measurement import run_disclosure  # the help needs no hub
-
     run_disclosure(terminal, sets, given)

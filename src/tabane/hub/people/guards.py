@@ -125,9 +125,7 @@ class HubGuards:
         arguments: bytes,
         request: str,
     ) -> OpenApproval:
-        from tabane.hub.people.approvals.desk import GuardedApproval
-
-        return GuardedApproval(self._calls(), verdicts, caller, target, arguments, request)
+        return self._calls().approval(verdicts, caller, target, arguments, request)
 
     def _open_calls(self) -> GuardedCalls:
         from tabane.hub.people.approvals.desk import GuardedCalls

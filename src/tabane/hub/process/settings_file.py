@@ -10,6 +10,7 @@ from pathlib import Path
 from tabane.access.profiles import profiles_in
 from tabane.errors import ConfigurationError
 from tabane.messages import Message, say
+from tabane.servers.editing import folder_lock
 from tabane.settings import Settings, load_settings
 from tabane.settings.editing import UnsafeTextEdit
 from tabane.settings.files import read_trusted, write_private
@@ -24,8 +25,6 @@ def change_file(settings: Settings, environment: Mapping[str, str], edit: Edit, 
     ``by_hand`` is what a person does if ``edit`` cannot. Raises TabaneError, also if no hub could start with
     the changed file.
     """
-    from tabane.servers.editing import folder_lock
-
     path = Path(os.path.realpath(settings.config))
     try:
         os.makedirs(path.parent, mode=0o700, exist_ok=True)

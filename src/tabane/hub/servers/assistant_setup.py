@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -55,7 +56,7 @@ from tabane.servers.editing import add_servers, check_addable
 from tabane.servers.foreign_keys import our_definition
 from tabane.servers.masking import MASK, masked, masked_value
 from tabane.servers.plain_secrets import plain_secrets
-from tabane.servers.redaction import Redactor
+from tabane.servers.redaction import Redactor, is_secret_name
 from tabane.servers.secret_store import (
     SecretMoves,
     SecretNaming,
@@ -262,11 +263,10 @@ class AssistantSetups:
         planned = self._planned(params.assistants)
         if params.version not in (None, planned.version):
             raise BadArguments(say("The files have changed since you looked at them. Look again."), "version")
-        added = planned.moves.definitions
+        added, backups = planned.moves.definitions, Backups(self._context.home)
         if added:
-            with keeping(planned.file.store, planned.moves.values):
+            with backups.importing(), keeping(planned.file.store, planned.moves.values):
                 add_servers(planned.file.path, added)
-        backups = Backups(self._context.home)
         done = []
         for part in planned.plan.assistants:
             try:
@@ -451,11 +451,13 @@ def _file_row(part: AssistantPlan) -> dict[str, Any]:
     before = (read_text(file.path) or "").removeprefix("\ufeff")
     after = edited(editing, file, before, [move.path for move in part.moves], part.entries)
     rows = list(_changed_lines(before.splitlines(), after.splitlines()))
-    if any(len(row["text"]) > LONGEST_LINE for row in rows):
-        rows = list(_entry_lines(part))
     value = editing.value(before)
     places = {file.place.key, *(move.path[:-1] for move in part.moves)}
-    redactor = Redactor(secret for place in places for secret in _hidden_in(value_at(value, place)))
+    hidden = [secret for place in places for secret in _hidden_in(value_at(value, place))]
+    hidden += _named_secrets(value)  # lines between two changes may be of anything else
+    if any(len(row["text"]) > LONGEST_LINE for row in rows) or not _are_written(hidden, before):
+        rows = list(_entry_lines(part))
+    redactor = Redactor(hidden)
     shown = [row | {"text": redactor.text(row["text"])} for row in rows[:MOST_LINES]]
     return {
         "name": part.client.name,
@@ -465,6 +467,24 @@ def _file_row(part: AssistantPlan) -> dict[str, Any]:
         "lines": shown,
         "cut": len(rows) > MOST_LINES,
     }
+
+
+def _named_secrets(value: Any) -> Iterator[str]:
+    """Yield the texts of a whole file that have the name of a secret."""
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(part, dict | list):
+            yield from _named_secrets(part)
+        elif isinstance(part, str) and isinstance(key, str) and is_secret_name(key):
+            yield part
+
+
+def _are_written(hidden: Iterable[str], text: str) -> bool:
+    """Return whether a redactor finds each value in a text: escapes and folded lines can hide one from it."""
+    lines = (line.strip() for value in hidden for line in value.splitlines())
+    return all(
+        line in text or any(json.dumps(line, ensure_ascii=ascii)[1:-1] in text for ascii in (True, False))
+        for line in lines
+    )
 
 
 def _changed_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -502,12 +522,13 @@ def _hidden_in(entry: Any, name: str = "") -> Iterator[str]:
     """Yield the values of an entry that are not shown: of variables and headers, and what looks secret."""
     if not isinstance(entry, Mapping):
         return
-    yield from (secret.value for secret in plain_secrets(name or "x", entry))
+    ours = our_definition(entry.items()).values  # the words of a command are in a list or in two
+    yield from (secret.value for each in (entry, ours) for secret in plain_secrets(name or "x", each))
     for key, value in entry.items():
         if not isinstance(value, Mapping):
             continue
         if key in ("env", "envs", "environment", "headers", "http_headers"):
-            texts = [text for text in value.values() if isinstance(text, str)]
+            texts = [str(each) for each in value.values() if isinstance(each, str | int | float)]
             yield from (text for text in texts if MASK in masked_value(text))
         else:
             yield from _hidden_in(value, str(key))

@@ -144,10 +144,9 @@ class CollectionEmbedder:
         ]  # fmt: skip
 
     def _title(self, params: Reembed) -> Message:
-        from tabane.hub.sources.embedding_lane import title_of
-
-        lanes = self._lanes().items()
-        return title_of(*(lane.called for name, lane in lanes if params.collection in (None, name)))
+        lanes = [lane for name, lane in self._lanes().items() if params.collection in (None, name)]
+        # an unknown collection is refused when the job begins
+        return lanes[0].title if len(lanes) == 1 else say("Indexing for semantic search")
 
     async def reembed(self, progress: Progress) -> Reembedded:
         """Embed all collections with the model of the settings, as the operation does."""

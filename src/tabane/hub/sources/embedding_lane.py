@@ -222,13 +222,6 @@ _AGAIN = 60.0  # seconds until an unavailable model is tried again
 _FIRST_LOOK = 1.0  # seconds that a search waits to learn what prevents texts from being embedded
 
 
-def title_of(*called: Message) -> Message:
-    """Return the title of a job. An unknown collection is refused when the job begins."""
-    if len(called) == 1:
-        return say("Indexing {what} for semantic search", what=called[0])
-    return say("Indexing for semantic search")
-
-
 class CollectionLane:
     """One collection. Only one task works on it at a time."""
 
@@ -269,6 +262,11 @@ class CollectionLane:
     def called(self) -> Message:
         """The title of the collection."""
         return self._definition.title
+
+    @property
+    def title(self) -> Message:
+        """The title of a job that works on the collection."""
+        return say("Indexing {what} for semantic search", what=self.called)
 
     async def own_models(self) -> set[str]:
         """Return the models of its vectors, which it keeps until they are made again; none if it follows."""
@@ -522,7 +520,7 @@ class CollectionLane:
                 ended.set_result(None)
             return {"collection": self._definition.name}
 
-        self._jobs.start("embed", title_of(self.called), whole)
+        self._jobs.start("embed", self.title, whole)
         self._embeds = True
         self._known.set()
         try:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from tabane.errors import TabaneError
 from tabane.messages import Lang, Message, say
+from tabane.operations import Caller
 from tabane.operations.jobs import TurnHolder
 
 BETWEEN_VERSIONS = 0.05
@@ -62,6 +63,14 @@ class JobOwner(NamedTuple):
     pid: int
     detached: bool
     holder: str = ""
+
+    @classmethod
+    def of(cls, caller: Caller | None) -> JobOwner | None:
+        """Return the client behind a caller; None for a job of the hub itself."""
+        if caller is None:
+            return None
+        connected, holder = caller.connected, caller.access.holder
+        return cls(caller.session, caller.client, caller.pid, detached=not connected, holder=holder)
 
     def plain(self) -> dict[str, Any]:
         return {"client": self.client, "pid": self.pid or None, "detached": self.detached}

@@ -23,7 +23,7 @@ from tabane.operations import Caller, Operation, Privilege, Work
 from tabane.wire import json
 
 if TYPE_CHECKING:
-    from tabane.hub.work.job import Job, JobOwner
+    from tabane.hub.work.job import Job
 
 
 log = logging.getLogger(__name__)
@@ -125,7 +125,7 @@ class Jobs:
 
         If the caller has a connection, the job also ends with that connection: see :meth:`session_ended`.
         """
-        from tabane.hub.work.job import Job
+        from tabane.hub.work.job import Job, JobOwner
 
         if self._draining:
             raise HubDraining(say("The hub is shutting down and starts no more jobs."))
@@ -140,7 +140,7 @@ class Jobs:
         # Not counted: a number would name another job after the hub's next start.
         while (key := os.urandom(3).hex()) in self._jobs:
             pass
-        job = Job(key, name, title, self._loop, _owner(caller), self._told)
+        job = Job(key, name, title, self._loop, JobOwner.of(caller), self._told)
         self._jobs[job.key] = job
         self._told(job)
         self.used = self._loop.time()
@@ -295,16 +295,6 @@ class Jobs:
             key, gone = self._over.popleft()
             self._over_bytes -= gone
             del self._jobs[key]
-
-
-def _owner(caller: Caller | None) -> JobOwner | None:
-    from tabane.hub.work.job import JobOwner
-
-    if caller is None:
-        return None
-    return JobOwner(
-        caller.session, caller.client, caller.pid, detached=not caller.connected, holder=caller.access.holder
-    )
 
 
 def _reported_error(job: Job, failed: BaseException | None) -> TabaneError:

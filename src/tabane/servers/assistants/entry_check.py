@@ -63,7 +63,7 @@ def check_entry(
     try:
         with _Conversation(words, variables, began + limit) as conversation:
             tools, called = _walk(conversation)
-    except _NoAnswer as error:
+    except _NoReply as error:
         return EntryCheck(time.monotonic() - began, problem=error.message)
     except OSError as error:
         why = say("{command} cannot be started: {reason}.", command=words[0], reason=error.strerror)
@@ -77,7 +77,7 @@ def desktop_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return kept | {"PATH": environ.get("PATH", "") if sys.platform == "win32" else _PATH}
 
 
-class _NoAnswer(TabaneError):
+class _NoReply(TabaneError):
     """The command does not do what an assistant needs."""
 
 
@@ -91,7 +91,7 @@ def _walk(conversation: _Conversation) -> tuple[int, str | None]:
     if called is not None:
         answer = conversation.ask("tools/call", name=called, arguments=_HARMLESS[called])
         if answer.get("isError"):
-            raise _NoAnswer(say("its tool {tool} failed", tool=called))
+            raise _NoReply(say("its tool {tool} failed", tool=called))
     return len(names), called
 
 
@@ -138,7 +138,7 @@ class _Conversation:
                 continue
             error, result = answer.get("error"), answer.get("result")
             if isinstance(error, dict):
-                raise _NoAnswer(say("it answered: {why}", why=str(error.get("message"))))
+                raise _NoReply(say("it answered: {why}", why=str(error.get("message"))))
             return result if isinstance(result, dict) else {}
 
     def _send(self, message: dict[str, Any]) -> None:
@@ -163,13 +163,13 @@ class _Conversation:
         with selectors.DefaultSelector() as selector:
             selector.register(self._process.stdout, selectors.EVENT_READ)
             if not selector.select(max(0.0, self._end - time.monotonic())):
-                raise _NoAnswer(say("it did not answer in time"))
+                raise _NoReply(say("it did not answer in time"))
         data = os.read(self._process.stdout.fileno(), 1 << 16)
         if not data:
             raise self._ended()
         return data
 
-    def _ended(self) -> _NoAnswer:
+    def _ended(self) -> _NoReply:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(_END)
-        return _NoAnswer(say("it ended with status {status}", status=self._process.returncode))
+        return _NoReply(say("it ended with status {status}", status=self._process.returncode))

@@ -433,6 +433,13 @@ class GuardedCalls:
         """Return the script that makes a call; None if none does."""
         return self._scripts.running.get(caller.script) if caller.script else None
 
+    def approval(
+        self, verdicts: tuple[CallVerdict, ...], caller: Caller, target: CallTarget, arguments: bytes,
+        request: str,
+    ) -> GuardedApproval:  # fmt: skip
+        """Return the approval of a call, which nobody is asked for yet."""
+        return GuardedApproval(self, verdicts, caller, target, arguments, request)
+
 
 class GuardedApproval:
     """A call that a person has to approve. Nobody is asked before :meth:`decided` is awaited."""
