@@ -81,7 +81,7 @@ def test_on_a_terminal_the_list_is_a_table_whose_wide_characters_line_up(home: H
     shown = home.run_on_terminal("servers", "list")
     lines = [ANSI.sub("", line) for line in shown.out.splitlines()]
     assert len(lines) == 4
-    assert lines[0].split() == ["name", "state", "tools", "command", "remark"]
+    assert lines[0].split() == ["name", "state", "tools", "command"]
     columns = {
         _width(line[: line.index(word)]) for line, word in zip(lines[1:], ("aa", "bb", "cc"), strict=True)
     }
@@ -109,7 +109,7 @@ def test_the_list_has_a_column_for_the_sandbox_only_if_a_server_has_one(home: Ho
     ]  # fmt: skip
     on_terminal = home.run_on_terminal("servers", "list", columns=80)
     lines = [ANSI.sub("", line) for line in on_terminal.out.splitlines()]
-    assert lines[0].split() == ["name", "state", "tools", "command", "remark", "sandbox"]
+    assert lines[0].split() == ["name", "state", "tools", "command", "sandbox"]
     assert max(map(_width, lines)) <= 80
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import sys
 import time
 import unicodedata
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tabane.cli.drawing import FIRST, progress
 from tests.harness.home import CHILD, Home, hub
 from tests.harness.patience import LONG
 from tests.harness.terminal import on_terminal
@@ -86,6 +88,16 @@ def test_the_line_of_progress_is_cut_to_the_terminal(home: Home, columns: int) -
     steps = [part for part in added.out.split("\r\x1b[K")[1:-1] if part]
     assert steps
     assert max(width(step) for step in steps) < columns
+
+
+def test_the_line_goes_on_after_that_of_a_block_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tabane.cli.drawing._wanted", lambda: True)
+    with progress("outer"):
+        with progress("inner"):
+            pass
+        assert 0 < signal.getitimer(signal.ITIMER_REAL)[0] <= FIRST
+    left = signal.getitimer(signal.ITIMER_REAL)[0]
+    assert not 0 < left <= FIRST  # what was armed before, such as the limit of a test, goes on
 
 
 def test_a_pipe_is_told_of_no_progress(home: Home) -> None:

@@ -381,6 +381,7 @@ def watch(
         report = follow(terminal, "watch_documents", {"path": path, **not_empty(given(options))})
         if not terminal.show_json(report):
             show_report(terminal, report)
+            terminal.say(say("From now on, changes in {path} are followed.", path=path))
 
 
 _WATCHED = (

@@ -91,20 +91,22 @@ def progress(what: str) -> Iterator[None]:
     """Show ``what`` and the elapsed seconds on standard error while the block runs.
 
     Nothing is shown if that is not a terminal, or before :data:`FIRST` seconds. A timer signal redraws the
-    line, not a thread: a process that forks a hub must not have threads.
+    line, not a thread: a process that forks a hub must not have threads. After a block inside of another one,
+    the line of the outer one goes on.
     """
     if not _wanted():
         yield
         return
     line = _ElapsedLine(what)
     before = signal.signal(signal.SIGALRM, line.step)
-    signal.setitimer(signal.ITIMER_REAL, FIRST, EVERY)
+    outer = signal.setitimer(signal.ITIMER_REAL, FIRST, EVERY)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         line.clear()
+        signal.setitimer(signal.ITIMER_REAL, *outer)
 
 
 class Glyphs(NamedTuple):

@@ -210,16 +210,29 @@ class Terminal:
         emit(text(say("Error: {text}", text=error.text(lang()))), err=True)
 
     def table(
-        self, headers: Sequence[Shown], rows: Iterable[Sequence[object]], *, whole: Container[int] = ()
+        self,
+        headers: Sequence[Shown],
+        rows: Iterable[Sequence[object]],
+        *,
+        whole: Container[int] = (),
+        below: int | None = None,
     ) -> None:
         """Print rows under headers: a table on a terminal, else tab-separated lines without headers.
 
         If the terminal is too narrow, cells are wrapped, except in the columns with the numbers ``whole``.
+        The column ``below`` is printed under the table, each of its cells after the first one of its row.
         Without rows, nothing is printed.
         """
         if not sys.stdout.isatty():
             for row in rows:
                 emit("\t".join(_plain(cell) for cell in row))
+            return
+        if below is not None:
+            rows = list(rows)
+            self.table(*_without_column(headers, rows, below), whole=whole)
+            told = [f"{_on_terminal(row[0])}: {_on_terminal(row[below])}" for row in rows if row[below]]
+            for line in table_lines([[StyledText(each, "")] for each in told]) if told else ():
+                emit(*line)
             return
         shown = [[StyledText(_on_terminal(cell), _style(cell)) for cell in row] for row in rows]
         if shown and any(headers):
@@ -495,6 +508,16 @@ _COLORS = {"ok": "green", "accent": "cyan", "warn": "yellow", "bad": "red", "": 
 def state_word(state: str) -> Message | str:
     """Return the words for a state."""
     return _STATES[state][0] if state in _STATES else state
+
+
+def _without_column(
+    headers: Sequence[Shown], rows: Iterable[Sequence[object]], number: int
+) -> tuple[list[Shown], list[list[object]]]:
+    """Return headers and rows without a column."""
+    return (
+        [header for at, header in enumerate(headers) if at != number],
+        [[cell for at, cell in enumerate(row) if at != number] for row in rows],
+    )
 
 
 def _on_terminal(cell: object) -> str:

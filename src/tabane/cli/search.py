@@ -74,7 +74,8 @@ def search(terminal: Terminal, /, query: Sequence[str], places: list[str] | None
     wanted: dict[str, Any] = {"query": " ".join(query), "top_k": top_k}
     if places:
         wanted["in"] = places
-    found = terminal.hub().call("search_everything", wanted)
+    with terminal.working(say("Searching")):
+        found = terminal.hub().call("search_everything", wanted)
     for hit in found["results"]:
         hit["open"] = command(hit["open"])
         for other in hit.get("also", ()):

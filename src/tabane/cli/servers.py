@@ -422,6 +422,10 @@ servers.add_command(scan)
 # -- the file ------------------------------------------------------------------------------------
 
 
+_REMARK = 4
+"""The column of remarks. They are sentences: a terminal gets them below the table."""
+
+
 @servers.command(
     "list",
     help=say("List the servers in the servers file, with their state if a hub is running."),
@@ -444,7 +448,7 @@ def list_(terminal: Terminal, file: str | None) -> None:
         if any(sandboxes):  # last, so that the columns before it stay where they are
             headers.append(say("sandbox"))
             shown = [(*cells, sandbox) for cells, sandbox in zip(shown, sandboxes, strict=True)]
-        terminal.table(headers, shown)
+        terminal.table(headers, shown, below=_REMARK)
     for warning in book.all_warnings(rows):
         terminal.note(warning)
 

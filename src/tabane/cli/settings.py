@@ -65,7 +65,7 @@ def _name_and_value(options: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of ``NAME VALUE`` or ``NAME=VALUE``. Raises UsageError if there is no value."""
     if "value" in options:
         return options
-    name, equals, value = options["name"].partition("=")
+    name, equals, value = options.pop("name").partition("=")
     if not equals:
         ctx = click.get_current_context()
         value_argument = next(each for each in ctx.command.params if each.name == "value")

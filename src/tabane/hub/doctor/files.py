@@ -97,7 +97,7 @@ def room(free: int, home: Path) -> DoctorFinding:
     """Return the finding for a number of free bytes."""
     megabytes = free >> 20
     if free >= LITTLE:
-        return ok(say("Free disk space: {free} MB", free=megabytes))
+        return ok(say("Free disk space: {free} GB", free=f"{free / 1e9:,.1f}"))
     found = fault if free < TOO_LITTLE else warning
     return found(
         say("Only {free} MB are free on the disk that holds {path}", free=megabytes, path=home),

@@ -19,7 +19,7 @@ from tabane.hub.local import lock
 from tabane.hub.local.connector import COMMAND
 from tabane.hub.process.home_version import downgrade
 from tabane.hub.rpc.tcp_peers import find_occupant, port_is_taken
-from tabane.messages import say
+from tabane.messages import Message, say
 from tabane.settings import Settings
 
 _PROC = Path("/proc")
@@ -107,7 +107,7 @@ def _over_http(live: LiveHub) -> Iterator[DoctorFinding]:
         yield ok(say("MCP over HTTP: {url}", url=live.status["http"]))
     elif live.status.get("http_problem"):
         yield warning(
-            say("MCP over HTTP is not available. {why}", why=live.status["http_problem"]),
+            Message(live.status["http_problem"]),
             say("Fix that, then run: tabane restart"),
             trouble=Trouble.HTTP,
         )
