@@ -54,6 +54,7 @@ from tabane.servers.assistants.restoration import (
 from tabane.servers.assistants.table import CLIENTS, Client, UserMachine, client_named
 from tabane.servers.configuration import written_definitions
 from tabane.servers.editing import add_servers, check_addable
+from tabane.servers.foreign_keys import our_definition
 from tabane.servers.masking import MASK, masked, masked_value
 from tabane.servers.plain_secrets import plain_secrets
 from tabane.servers.redaction import Redactor, is_secret_name
