@@ -24,6 +24,7 @@ from tabane.cli.servers_import import InputAnswers, report_missing
 from tabane.cli.setup_completion import CLIENT as COMPLETION
 from tabane.cli.setup_completion import offer_completion
 from tabane.errors import BadArguments, TabaneError
+from tabane.hub.local.client import read_result
 from tabane.hub.local.endpoint import home_of
 from tabane.messages import Message, say
 from tabane.servers.assistants.consolidation import (
@@ -343,6 +344,17 @@ class _Done(Struct):
         terminal.say(say("To undo all of this: tabane setup --undo"))
 
 
+class _ServerTools(Struct):
+    """A server of the hub, with the number of its tools: None if it has not listed them."""
+
+    name: str
+    tools: int | None = None
+
+
+class _ListedServers(Struct):
+    results: list[_ServerTools]
+
+
 class _Setup:
     """Imports the servers, writes the entries, and checks a call through each."""
 
@@ -394,10 +406,9 @@ class _Setup:
         if not started.pending:
             return
         with suppress(TabaneError):
-            rows = {row["name"]: row for row in self._terminal.hub().call("list_servers")["results"]}
-            ready = [name for name in started.pending if (rows.get(name) or {}).get("tools") is not None]
+            listed = read_result(self._terminal.hub().call("list_servers"), _ListedServers).results
+            ready = {each.name: each.tools for each in listed if each.tools is not None}
             started.pending = [name for name in started.pending if name not in ready]
-            started.tools |= {name: rows[name]["tools"] for name in ready}
 
     def _check(self, done: Sequence[_DoneAssistant]) -> None:
         able = [each for each in done if each.error is None and each.part.entries]
