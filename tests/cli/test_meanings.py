@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from pathlib import Path
 
 import click
 import pytest
@@ -13,6 +14,7 @@ from tabane.cli import main as command_line
 from tabane.cli.main import COMMANDS, GROUPS, main
 from tabane.cli.meanings import ADVICE, EXTRA, OPTIONS, RUN, claude_words, server_mistake
 from tests.harness.cases import cases_beside
+from tests.harness.home import Home
 
 CASES = cases_beside(__file__)
 EXPECTED = {name for _, names in GROUPS for name in names.split()}
@@ -88,3 +90,12 @@ def test_an_option_of_another_tool_is_answered_with_what_is_right() -> None:
         done = CliRunner().invoke(main, ["policy", "labels", option], prog_name="tabane")
         if "No such option" in (first := done.output.splitlines()[0]):
             assert first.partition("'. ")[2], option
+
+
+def test_a_setting_is_changed_by_two_words_or_one_with_an_equals_sign(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    try:
+        assert "lang is ja now" in home.run("settings", "set", "lang=ja").succeeded.out
+        assert "VALUE" in home.run("settings", "set", "lang").err.splitlines()[0]
+    finally:
+        home.run("stop")

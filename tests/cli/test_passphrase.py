@@ -59,6 +59,8 @@ def kept(home: Home) -> Mapping[str, bytes]:
         "secrets remove KEPT --yes",
         "secrets adopt --yes",
         "projects trust shop --yes",
+        "setup cursor --yes",
+        "setup --undo",
     ],
 )
 def test_a_command_that_nobody_can_be_asked_by_changes_nothing(home: Home, command: str) -> None:

@@ -231,6 +231,14 @@ def test_uninstalling_says_how_the_servers_come_back(desk: Desk) -> None:
     assert json.loads(desk.cursor.read_text()) == CURSOR
 
 
+def test_a_backup_of_the_home_has_no_file_of_an_assistant(desk: Desk) -> None:
+    desk.run("setup", "cursor", "--yes").succeeded  # noqa: B018
+    made = desk.run("backup", str(desk.folder / "home.tar"), "--with-secrets", "--json").succeeded.json
+    assert made["left_out"] == []  # its backups are known, and belong to this machine alone
+    desk.run("setup", "--undo").succeeded  # noqa: B018
+    assert desk.is_as_it_was()
+
+
 def test_completion_of_fish_is_offered_and_undone(desk: Desk) -> None:
     fish = desk.folder / "config" / "fish"
     fish.mkdir(parents=True)

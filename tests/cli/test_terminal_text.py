@@ -78,3 +78,16 @@ def test_a_wrapped_line_keeps_its_characters_and_its_columns(text: str, columns:
     lines = list(wrapped(text, columns))
     assert all(cells(line) <= columns for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "lines"),
+    [
+        ("of multiple files simultaneously.", 29, ["of multiple files", "simultaneously."]),
+        ("the file /a/long/path/to/some/where", 20, ["the file /a/long/pat", "h/to/some/where"]),
+        ("設定 file_name を", 9, ["設定", "file_name", "を"]),
+        ("束ねる。束", 6, ["束ね", "る。束"]),
+    ],
+)
+def test_a_line_is_not_divided_in_a_word_that_fits(text: str, columns: int, lines: list[str]) -> None:
+    assert list(wrapped(text, columns)) == lines

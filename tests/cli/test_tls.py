@@ -113,6 +113,21 @@ def test_the_authority_signs_for_no_site_of_others(home: Home) -> None:
     assert not accepted(home, "bank.example.com")
 
 
+def test_an_authority_whose_change_was_killed_between_its_files_signs_nothing(home: Home) -> None:
+    assert home.run("tls", "create", "hub.local").status == 0
+    folder = home.tabane / "tls"
+    authority, certificate = (folder / "ca.pem").read_bytes(), (folder / "hub.pem").read_bytes()
+    assert home.run("tls", "create", "--new-authority").status == 0
+    (folder / "ca.pem").write_bytes(authority)  # the key is new
+    (folder / "hub.pem").write_bytes(certificate)
+    refused = home.run("tls", "create")
+    assert refused.status == 1
+    assert "--new-authority" in refused.err
+    assert (folder / "hub.pem").read_bytes() == certificate
+    assert home.run("tls", "create", "--new-authority").status == 0
+    assert accepted(home, "hub.local")
+
+
 @pytest.mark.parametrize("name", ["a b", "https://hub.local", "*.local", "", "-x", "hub..local"])
 def test_what_is_no_name_is_refused(home: Home, name: str) -> None:
     wrong = home.run("tls", "create", "--", name)

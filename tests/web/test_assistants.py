@@ -78,6 +78,18 @@ async def test_a_preview_has_the_changed_lines_without_secrets_and_changes_nothi
     assert path.read_bytes() == before
 
 
+async def test_a_key_of_the_program_itself_between_two_changes_is_hidden(tmp_path: Path) -> None:
+    one, two = json.dumps(child("--tools", "2")), json.dumps(child())
+    written = f'{{"mcpServers":{{\n"a":{one}}},\n"primaryApiKey":"{KEY}",\n'
+    written += f'"projects":{{"/p":{{"mcpServers":{{\n"own":{two}\n}}}}}}}}\n'
+    (tmp_path / ".claude.json").write_text(written)
+    async with web_hub(tmp_path, {}) as here:
+        person = await signed_in(here)
+        shown = html.unescape(text(await person.content("/assistants/-/preview?names=claude-code")))
+    assert '"primaryApiKey":"***"' in shown
+    assert KEY not in shown
+
+
 async def test_a_file_of_one_line_is_shown_by_its_entries(tmp_path: Path) -> None:
     path = cursor(tmp_path)
     path.write_text(
@@ -89,6 +101,33 @@ async def test_a_file_of_one_line_is_shown_by_its_entries(tmp_path: Path) -> Non
     assert "of-another-entry" not in shown
     assert KEY not in shown
     assert "- mcpServers.issues" in shown
+
+
+FORMS = {
+    ".config/opencode/opencode.json": json.dumps(
+        {"mcp": {"a": {"type": "local", "command": ["npx", "--token", KEY]}}}, indent=2
+    ),
+    ".cursor/mcp.json": f'{{"mcpServers": {{"b": {{"command": "x",\n"env": {{"T": "\\u0067{KEY[1:]}"}}}}}}}}',
+    ".config/goose/config.yaml": "extensions:\n  c:\n    type: stdio\n    cmd: x\n    envs:\n"
+    "      TOK: >-\n        folded words\n        that are secret\n",
+    ".codex/config.toml": f'[mcp_servers.d]\ncommand = "x"\nenv = {{ T = "\\u0067{KEY[1:]}" }}\n',
+}
+"""Files in which a key is written in another way than it reads."""
+
+
+async def test_a_preview_hides_keys_however_they_are_written(tmp_path: Path) -> None:
+    for name, written in FORMS.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True)
+        path.write_text(written)
+    async with web_hub(tmp_path, {}) as here:
+        person = await signed_in(here)
+        names = "opencode+cursor+goose+codex"
+        shown = html.unescape(text(await person.content(f"/assistants/-/preview?names={names}")))
+    for name in ("mcp.a", "mcpServers.b", "extensions.c", "mcp_servers.d"):
+        assert name.rpartition(".")[2] in shown
+    assert KEY[1:] not in shown
+    assert "that are secret" not in shown
 
 
 @pytest.mark.parametrize("url", ["/assistants/-/connect?names=cursor", "/assistants/-/undo?name=cursor"])

@@ -22,7 +22,7 @@ from tabane.catalog.tools.tool import Tool
 from tabane.errors import CallerError, TabaneError, UnknownName, UpstreamUnavailable
 from tabane.guard.definitions.definition import Kind
 from tabane.messages import Message, say
-from tabane.operations import Access, Caller, CallTarget
+from tabane.operations import Access, Caller, CallTarget, Face
 from tabane.servers.server import Server
 from tabane.text.nearest_names import nearest, nearest_qualified
 from tabane.upstreams.connection import DOWNLOAD_WAIT, UpstreamContext
@@ -162,6 +162,8 @@ class CatalogLookup:
                     for instance in self._servers.instances(server.name):
                         if (error := instance.still_downloading or instance.awaited_login) is not None:
                             raise error
+                        if (trouble := instance.trouble) is not None:
+                            raise UpstreamUnavailable(trouble)
             raise self.unknown(caller, name)
         return tool
 
@@ -251,14 +253,16 @@ class CatalogLookup:
     def unknown(self, caller: Caller, name: str) -> UnknownName:
         """Return the error for a name that no tool has, with the nearest names that the caller may find."""
         near = nearest_qualified(name, visible_names(caller.access, self._catalogs.tools))
+        search = "search_tools" if caller.face is Face.MCP else "tabane tools search"
         if near:
             message = say(
-                "Unknown tool: {name}. Did you mean {near}? If not, find it with search_tools.",
+                "Unknown tool: {name}. Did you mean {near}? If not, find it with {search}.",
                 name=name,
                 near=", ".join(near),
+                search=search,
             )
         else:
-            message = say("Unknown tool: {name}. Find tools with search_tools.", name=name)
+            message = say("Unknown tool: {name}. Find tools with {search}.", name=name, search=search)
         return UnknownName(message, near)
 
     async def find_prompt(self, caller: Caller, name: str) -> Prompt:

@@ -498,7 +498,7 @@ def _show_everything(ctx: click.Context, parameter: click.Parameter, value: bool
         "call the tools of all your MCP servers."
     ),
     epilog=examples(
-        "tabane demo", "tabane servers add time uvx mcp-server-time", "tabane tools search 'time zone'"
+        "tabane setup", "tabane servers add time uvx mcp-server-time", "tabane tools search 'time zone'"
     ),
 )
 @click.option("--url", "--websocket", hidden=True, expose_value=False, callback=keep("url"))

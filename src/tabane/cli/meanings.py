@@ -154,6 +154,8 @@ RUN: Mapping[str, str] = {
     "hub restart": "restart",
     "hub logs": "logs",
     "down": "stop",
+    "off": "stop",
+    "on": "start",
     "shutdown": "stop",
     "kill": "stop",
     "quit": "stop",
@@ -297,6 +299,8 @@ ADVICE: Mapping[str, Message] = {
     "sessions": say("tabane status shows how many assistants are connected."),
     "prompts": say("To find prompts and resources of servers: tabane tools search QUERY --kind prompts"),
     "resources": say("To find resources of servers: tabane tools search QUERY --kind resources"),
+    "undo": say("To take back what tabane setup changed: tabane setup --undo"),
+    "whoami": say("This hub and its home: tabane status. Keys, and what they may do: tabane keys list"),
     "reset": say(
         "To start the hub again: tabane restart. To start from nothing, delete its home: tabane status"
     ),
@@ -478,24 +482,21 @@ def understood(args: Sequence[str], commands: Mapping[str, object]) -> Understoo
     leading = words[:3]
     if leading[:1] == ["help"]:
         return Understood([*words[1:], "--help"] if words[1:] != ["all"] else ["--help-all"])
-    if swapped := _swapped(words, commands):
+    if swapped := _swapped(words, commands) or _imported(words):
         return swapped
     for length in (3, 2, 1):
         typed = " ".join(leading[:length])
         for key in (typed, typed.lower()):
             if len(leading) < length or key in commands or (key.startswith("-") and len(words) > 1):
                 continue
-            if key in RUN and _runs(target := RUN[key].split(), commands):
+            target = RUN[key].split() if key in RUN else None
+            # nothing, an option of the top level, or a command that there is
+            if target == [] or (target and (target[0].startswith("-") or target[0] in commands)):
                 return Understood([*target, *words[length:]])
             wanted = key if key in ADVICE else RUN.get(key, "")
             if wanted in ADVICE:
                 return Understood(advice=with_file(ADVICE[wanted]))
     return Understood(words) if words != list(args) else None
-
-
-def _runs(target: Sequence[str], commands: Mapping[str, object]) -> bool:
-    """Return whether there is what a word stands for: nothing, an option of the top level, or a command."""
-    return not target or target[0].startswith("-") or target[0] in commands
 
 
 def plain_words(args: Sequence[str]) -> list[str]:
@@ -522,6 +523,16 @@ def _swapped(words: Sequence[str], commands: Mapping[str, object]) -> Understood
     return Understood([group, words[0], *words[2:]]) if group in commands and group in _GROUPS else None
 
 
+def _imported(words: Sequence[str]) -> Understood | None:
+    """Return the import of a file by its name: an archive of posts, or a file with servers."""
+    if len(words) < 2 or words[0].lower() != "import":
+        return None
+    ending = os.path.splitext(words[1].lower())[1]
+    if ending in (".zip", ".csv", ".js"):
+        return Understood(["posts", *words])
+    return Understood(["servers", "import", "--from", *words[1:]]) if ending == ".json" else None
+
+
 _GROUPS = frozenset(
     ("servers", "tools", "docs", "posts", "models", "keys", "profiles", "projects", "secrets", "settings")
 ) | {"jobs", "tasks", "questions"}
@@ -542,6 +553,10 @@ def in_group(path: str, words: Sequence[str], commands: Sequence[str]) -> Unders
         return Understood([*target[1:], *words[1:]])
     if key in ADVICE:
         return Understood(advice=with_file(ADVICE[key]))
+    if path == "servers" and name == "install" and len(words) == 2 and "://" not in words[1]:
+        return Understood(["find", words[1]])  # a name alone says no command
+    if path == "settings" and len(words) == 1 and "=" in name:
+        return Understood(["set", name])
     if act := same_act(name, commands):
         return Understood([act, *words[1:]])
     if len(words) > 1 and (act := words[1] if words[1] in commands else same_act(words[1], commands)):

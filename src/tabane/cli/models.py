@@ -90,7 +90,7 @@ _SOURCES = {
 }
 
 _LABELS = {
-    "model": say("setting"),
+    "model": say("setting model"),
     "state": say("model"),
     "reason": say("why"),
     "id": say("name"),

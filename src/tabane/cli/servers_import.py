@@ -95,16 +95,12 @@ class InputAnswers:
             name = self._naming.name_for(name, server.name, None)
             self._missing[wanted] = MissingInput(wanted, name)
             return f"${{{name}}}"
-        if not answer or not self._is_secret(wanted, name, answer):
+        looks = not self._plain and (looks_secret(name, answer) or looks_secret(wanted.id, answer))
+        if not answer or not (wanted.password or looks):
             return escaped(answer)
         name = self._naming.name_for(name, server.name, answer)
         self.values[name] = answer
         return f"${{{name}}}"
-
-    def _is_secret(self, wanted: ClientInput, name: str, answer: str) -> bool:
-        if wanted.password:
-            return True
-        return not self._plain and (looks_secret(name, answer) or looks_secret(wanted.id, answer))
 
     def _default(self, wanted: ClientInput) -> str | None:
         """Return the answer of a file to its own question. A password or a command has none."""
@@ -192,7 +188,12 @@ _NAMES = [client.name for client in CLIENTS]
 @agreed_option
 @plain_option
 @option("--no-try", "untried", is_flag=True, help=say("Do not start them to scan what they list."))
-@option("--force", "forced", is_flag=True, help=say("Also import servers whose tools are built into Tabane."))
+@option(
+    "--force",
+    "forced",
+    is_flag=True,
+    help=say("Also import servers whose tools are built into Tabane, or that only some projects limit."),
+)
 @file_option
 @with_json
 def import_(
@@ -211,6 +212,8 @@ def import_(
     with terminal.working(say("Looking for servers")):
         if given:
             found_sources = [source_of(Path(os.path.abspath(given)))]
+            if problem := found_sources[0].problem:
+                raise ConfigurationError(problem)
         else:
             known = [client for client in CLIENTS if not clients or client.name in clients]
             found_sources = list(sources(known, machine(), Path.cwd()))
@@ -222,8 +225,6 @@ def import_(
     moves = SecretMoves(planned.definitions) if plain else moves_of(planned.definitions, naming)
     preview = ImportPreview(place, found_sources, planned, moves.definitions, moves.values)
     preview.show(terminal)
-    if given and found_sources[0].problem:
-        raise ConfigurationError(found_sources[0].problem)
     if planned.taken and not dry_run:
         # report a file that cannot be changed before asking
         check_addable(place.path, moves.definitions)

@@ -52,13 +52,27 @@ def list_(terminal: Terminal, changed: bool) -> None:
     terminal.table(
         [say("setting"), say("value"), say("source"), say("next start")],
         [
-            (row["name"], _with_unit(row), " ".join(filter(None, (row["source"], row["where"]))),
+            (row["name"],
+             row["value"] if row["kind"] == "bytes" else " ".join(filter(None, (row["value"], row["unit"]))),
+             " ".join(filter(None, (row["source"], row["where"]))),
              row.get("pending"))
             for row in found["results"]
         ],
     )  # fmt: skip
     if found["problem"]:
         terminal.note(found["problem"])
+
+
+def _name_and_value(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of ``NAME VALUE`` or ``NAME=VALUE``. Raises UsageError if there is no value."""
+    if "value" in options:
+        return options
+    name, equals, value = options["name"].partition("=")
+    if not equals:
+        ctx = click.get_current_context()
+        value_argument = next(each for each in ctx.command.params if each.name == "value")
+        raise click.MissingParameter(ctx=ctx, param=value_argument)
+    return {"name": name.strip(), "value": value.strip()}
 
 
 def _print_change(terminal: Terminal, done: dict[str, Any]) -> Message | None:
@@ -77,9 +91,14 @@ def _print_change(terminal: Terminal, done: dict[str, Any]) -> Message | None:
 
 operation_command(
     settings, "set", "change_setting", _name,
-    click.argument("value", metavar="VALUE", shell_complete=_setting_values),
+    click.argument("value", metavar="VALUE", required=False, shell_complete=_setting_values),
     help=say("Set a setting in tabane.toml. Comments and everything else in the file stay."),
-    epilog=examples("tabane settings set list_wait 5", "tabane settings set log_size '64 MiB'"),
+    epilog=examples(
+        "tabane settings set list_wait 5",
+        "tabane settings set lang=ja",
+        "tabane settings set log_size '64 MiB'",
+    ),
+    params=_name_and_value,
     text=_print_change,
 )  # fmt: skip
 
@@ -90,8 +109,3 @@ operation_command(
     params=lambda options: options | {"value": None},
     text=_print_change,
 )  # fmt: skip
-
-
-def _with_unit(row: dict[str, Any]) -> str:
-    unit = row["unit"] if row["kind"] != "bytes" else None
-    return " ".join(filter(None, (row["value"], unit)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -315,7 +316,13 @@ class _Done(Struct):
             terminal.note(say("{server!n} does not start yet: {why}", server=server, why=why))
         if self.started.pending:
             names = ", ".join(self.started.pending)
-            terminal.say(say("Still starting: {names}. Look later with: tabane servers list", names=names))
+            terminal.say(
+                say(
+                    "Tabane goes on preparing {names}: the first start of a server may download it. To see "
+                    "how far it is: tabane servers list",
+                    names=names,
+                )
+            )
         if self.answers is not None:
             report_missing(terminal, self.answers.missing)
 
@@ -324,10 +331,11 @@ class _Done(Struct):
         works = [each.part.client.title for each in self.assistants if each.error is None]
         if not works or terminal.json:
             return
-        planning = self.planning
+        planning, started = self.planning, self.started
         moved = {move.server for part in planning.plan.assistants for move in part.moves}
         written = written_definitions(planning.place.path)
-        request = request_after(written, moved, self.started.failed)
+        request = request_after(written, moved, {*started.failed, *started.pending})
+        request = request or request_after(written, moved, started.failed)
         terminal.say("")
         terminal.say(say("Restart {titles}.", titles=", ".join(works)))
         if request is not None:
@@ -352,13 +360,21 @@ class _Setup:
         withheld = {name: missing for each in answers.missing for name in each.servers}
         plan = planning.plan.withheld(withheld)
         backups = Backups(home_of(os.environ))
-        done = [self._change(part, backups) for part in plan.assistants if part.file and not part.problem]
+        done = []
+        for part in plan.assistants:
+            if part.file is None or part.problem is not None:
+                continue
+            try:
+                done.append(_DoneAssistant(part, apply(part, backups)))
+            except TabaneError as error:
+                done.append(_DoneAssistant(part, error=error))
         started = AddedServers()
         if names:
             with terminal.working(say("Starting the servers")):
                 started = start_added(terminal, place, names, follow=False)
         with terminal.working(say("Making a call through each entry")):
             self._check(done)
+            self._look_again(started)
         secrets = [*planning.moves.names, *answers.values]
         return _Done(planning, done, started, secrets, answers)
 
@@ -369,15 +385,20 @@ class _Setup:
         if not wanted:
             return []
         values = {**moves.values, **answers.values}
-        with files_changed(self._terminal), keeping(store_of(self._place.settings), values):
+        backups, store = Backups(home_of(os.environ)), store_of(self._place.settings)
+        with files_changed(self._terminal), backups.importing(), keeping(store, values):
             add_servers(self._place.path, wanted)
         return [name for name, each in wanted.items() if not is_off(each)]
 
-    def _change(self, part: AssistantPlan, backups: Backups) -> _DoneAssistant:
-        try:
-            return _DoneAssistant(part, apply(part, backups))
-        except TabaneError as error:
-            return _DoneAssistant(part, error=error)
+    def _look_again(self, started: AddedServers) -> None:
+        """Ask for the servers that were still starting: most of them are ready after the calls."""
+        if not started.pending:
+            return
+        with suppress(TabaneError):
+            rows = {row["name"]: row for row in self._terminal.hub().call("list_servers")["results"]}
+            ready = [name for name in started.pending if (rows.get(name) or {}).get("tools") is not None]
+            started.pending = [name for name in started.pending if name not in ready]
+            started.tools |= {name: rows[name]["tools"] for name in ready}
 
     def _check(self, done: Sequence[_DoneAssistant]) -> None:
         able = [each for each in done if each.error is None and each.part.entries]
@@ -459,11 +480,25 @@ _OUTCOMES = {
 
 
 def _undo(terminal: Terminal, clients: Sequence[str], *, dry: bool) -> None:
-    backups = Backups(home_of(os.environ))
+    home = home_of(os.environ)
+    if not dry:
+        check_passphrase(terminal, Path(home))
+    backups = Backups(home)
     found = [each for each in backups.all(clients) if not dry or each.client != COMPLETION]
     done = [undo(backups, each, dry=dry) for each in found]
     result = {"status": "dry_run" if dry else "undone" if done else "unchanged"}
-    if not terminal.show_json({**result, "files": [_restoration_row(each) for each in done]}):
+    files = [
+        {
+            "client": each.client,
+            "path": str(each.path),
+            "status": each.outcome,
+            "remarks": [remark.render(lang()) for remark in each.remarks],
+            "backup": str(each.kept) if each.kept else None,
+            "servers": list(each.servers),
+        }
+        for each in done
+    ]
+    if not terminal.show_json({**result, "files": files}):
         _tell_undone(terminal, done, dry=dry)
     if any(each.outcome == "failed" for each in done):
         click.get_current_context().exit(FAILED)
@@ -477,7 +512,9 @@ def _tell_undone(terminal: Terminal, done: Sequence[Restoration], *, dry: bool) 
     terminal.table([say("assistant"), say("its file"), say("path")], rows, whole=(0,))
     for each in done:
         for remark in each.remarks:
-            terminal.say(say("{title}: {remark}.", title=_title(each.client), remark=remark))
+            terminal.say(
+                say("{title}: {remark}.", title=_title(each.client), remark=text(remark).rstrip(".。"))
+            )
         if each.kept is not None:
             terminal.say(say("  The backup is {path}.", path=_short(each.kept)))
     if dry:
@@ -500,14 +537,3 @@ def _tell_undone(terminal: Terminal, done: Sequence[Restoration], *, dry: bool) 
 def _title(name: str) -> str:
     client = client_named(name)
     return client.title if client else text(say("Shell completion"))
-
-
-def _restoration_row(each: Restoration) -> dict[str, Any]:
-    return {
-        "client": each.client,
-        "path": str(each.path),
-        "status": each.outcome,
-        "remarks": [remark.render(lang()) for remark in each.remarks],
-        "backup": str(each.kept) if each.kept else None,
-        "servers": list(each.servers),
-    }

@@ -174,15 +174,25 @@ def _check_flags(wanted: Sequence[str], report: dict[str, Any]) -> None:
     given, there = (
         [flag for flag in flags if not flag.startswith(ignored)] for flags in (wanted, report["flags"])
     )
-    if given and sorted(given) != sorted(there):
+    if not given or sorted(given) == sorted(there):
+        return
+    if not there:
         raise HubError(
             say(
-                "A hub is already running (process {pid}) with other flags: {flags}. Stop it first "
-                "with: tabane stop",
+                "A hub is already running (process {pid}), without {flags}. Stop it first with: tabane stop",
                 pid=report["pid"],
-                flags=" ".join(report["flags"]) or "-",
+                flags=" ".join(given),
             )
         )
+    raise HubError(
+        say(
+            "A hub is already running (process {pid}) with {there}, not with {flags}. Stop it first with: "
+            "tabane stop",
+            pid=report["pid"],
+            there=" ".join(there),
+            flags=" ".join(given),
+        )
+    )
 
 
 def _check_port(settings: Settings, report: dict[str, Any]) -> None:

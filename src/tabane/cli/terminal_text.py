@@ -52,14 +52,29 @@ def padded(shown: str, columns: int) -> str:
 
 
 def wrapped(line: str, columns: int) -> Iterator[str]:
-    """Split the line into parts of at most ``columns``, at a space if one is near."""
+    """Split the line into parts of at most ``columns``: at a space if one is near, not in a short word."""
     while cells(line) > columns:
         end = _fitting(line, columns)
         space = line.rfind(" ", end - end // 3, end + 1)
-        cut = space if space > 0 else max(end, 1)
+        cut = space if space > 0 else _between_words(line, end, columns)
         yield line[:cut].rstrip()
         line = line[cut:].lstrip(" ")
     yield line
+
+
+def _between_words(line: str, end: int, columns: int) -> int:
+    """Return where to split near ``end``: before the Latin word there if it fits into a part of its own.
+
+    A Japanese sentence may be split anywhere, but not before its punctuation.
+    """
+    start, stop = end, end
+    while start > 0 and line[start - 1].isascii() and line[start - 1] != " ":
+        start -= 1
+    while stop < len(line) and line[stop].isascii() and line[stop] != " ":
+        stop += 1
+    if line[end].isascii() and start > 0 and stop - start <= columns:
+        return start
+    return max(end - 1 if line[end] in "。、」）" else end, 1)
 
 
 def _fitting(line: str, columns: int) -> int:

@@ -175,6 +175,8 @@ def _stored_authority(folder: Path) -> _Authority | None:
     try:
         key = load_pem_private_key(read_private(folder / CA_KEY), None)
         certificate = x509.load_pem_x509_certificate(read_trusted(folder / CA))
+        if key.public_key() != certificate.public_key():  # of a change that was killed between the two files
+            raise ValueError
     except FileNotFoundError:
         return None
     except ValueError:

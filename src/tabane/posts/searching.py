@@ -65,7 +65,18 @@ from tabane.search.pipeline import (
     words_alone,
 )
 from tabane.search.pipeline import RankedRecord as Hit
-from tabane.search.records import LONGEST_NEEDLE, NOTHING, And, Equal, Filter, In, Not, Record, encodable
+from tabane.search.records import (
+    EVERYTHING,
+    LONGEST_NEEDLE,
+    NOTHING,
+    And,
+    Equal,
+    Filter,
+    In,
+    Not,
+    Record,
+    encodable,
+)
 from tabane.search.respelling import respelled
 from tabane.search.source import (
     HitCard,
@@ -640,7 +651,7 @@ class PostSearch:
         spaces = {space.name: space.model for space in collection.spaces}
         missing = await self._missing(collection, names)
         if not set(names) <= spaces.keys():
-            if missing:
+            if missing or not await collection.count(EVERYTHING):
                 return Meaning(None, incomplete=missing)
             return NoModel(say("Results match keywords only: there are no vectors yet."))
         meaning = await meaning_of(text, {name: spaces[name] for name in names}, self._models)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -68,6 +69,8 @@ class JsonDocument(Struct, frozen=True):
 
 def read_document(text: str) -> JsonDocument:
     """Read JSON that may have comments and trailing commas. Raises :class:`JsonSyntaxError`."""
+    with suppress(ValueError, RecursionError):  # most files have neither, and some have many megabytes
+        return JsonDocument(_DECODER.decode(text), text, commented=False)
     blanked = blank_comments(text)
     strict = blank_trailing_commas(blanked)
     try:

@@ -110,7 +110,7 @@ class _JsonText:
     def __init__(self, text: str) -> None:
         self.text = text
         self._document = read_document(text)
-        self._bare = blank_comments(text)
+        self._bare = blank_comments(text) if self._document.commented else text
         self._newline = "\r\n" if "\r\n" in text else "\n"
         if not isinstance(self._document.value, dict):
             raise NotAnObject("")

@@ -32,3 +32,10 @@ async def test_its_failure_is_told_if_nothing_is_found(tmp_path: Path) -> None:
         line = await here.connect()
         found = text(await line.call("search_tools", query="zzzqqq"))
         assert "tracker" in found
+
+
+async def test_a_call_of_its_tool_is_answered_with_its_failure(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, SERVERS, list_wait=5) as here:
+        line = await here.connect()
+        assert "/nowhere/tracker does not exist" in text(await line.call("call_tool", name="tracker__list"))
+        assert "search_tools" in text(await line.call("call_tool", name="nothing"))

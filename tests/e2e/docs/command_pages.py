@@ -50,6 +50,8 @@ that needs the hub starts it. `tabane completion bash` prints the completion for
 | 1 | failure: standard error says what happened and how to fix it |
 | 2 | wrong usage |
 | 130 | ended by Ctrl+C |
+
+[`check`](check.md), [`update --check`](updating.md) and [`bench`](bench.md) have more.
 """,
         "| command | what it does |\n|---|---|",
     ),
@@ -72,6 +74,8 @@ that needs the hub starts it. `tabane completion bash` prints the completion for
 | 1 | 失敗。原因と対処を標準エラーに表示します |
 | 2 | 使い方の誤り |
 | 130 | Ctrl+Cによる終了 |
+
+[`check`](check.ja.md)、[`update --check`](updating.ja.md)、[`bench`](bench.md)には、ほかの値もあります。
 """,
         "| コマンド | 機能 |\n|---|---|",
     ),

@@ -103,7 +103,7 @@ def test_a_start_with_other_flags_than_the_running_hub_says_so(user: User, tmp_p
     user.json("start", "--lang=ja")
     done = user.run("start", "--lang=en")
     assert done.status == 1
-    assert "--lang=ja" in done.err
+    assert "with --lang=ja, not with --lang=en" in done.err
 
 
 def test_another_servers_file_than_the_running_hubs_is_an_error_that_names_both(

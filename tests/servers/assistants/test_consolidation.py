@@ -6,6 +6,8 @@ import copy
 import json
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -318,6 +320,67 @@ def test_a_broken_file_of_limits_is_not_ignored(desk: Desk) -> None:
     assert part(desk.plan("claude-code")).problem is not None
 
 
+@pytest.mark.parametrize(
+    ("member", "rules"),
+    [
+        ({"disabledMcpServers": ["a"]}, {}),
+        ({}, {"deny": ["mcp__a__delete"]}),
+        ({}, {"deny": ["mcp__a"]}),
+        ({}, {"ask": ["mcp__*__delete"]}),
+    ],
+)
+def test_a_server_that_a_project_limits_stays_and_is_not_imported(
+    desk: Desk, member: dict[str, Any], rules: dict[str, Any]
+) -> None:
+    project, other = desk.folder / "shop", desk.folder / "other"
+    (project / ".claude").mkdir(parents=True)
+    other.mkdir()
+    (project / ".claude" / "settings.local.json").write_text(json.dumps({"permissions": rules}))
+    table = {"a": {"command": "x"}, "b": {"command": "y"}}
+    document = {"mcpServers": table, "projects": {str(project): member, str(other): {}}}
+    desk.write("claude-code", json.dumps(document))
+    desk.set_up("claude-code")
+    moved = ["b"] if "mcp__*__delete" not in rules.get("ask", ()) else []
+    assert list(desk.ours) == moved
+    assert set(servers_in(desk, "claude-code")) == {"tabane", "a", "b"} - set(moved)
+
+
+@pytest.mark.parametrize(
+    ("name", "limit", "kept"),
+    [
+        ("cursor", {"alwaysAllow": ["t"]}, {}),
+        ("cursor", {"disabledTools": ["t"]}, {"deny": ["t"]}),
+        ("cline", {"autoApprove": ["t"], "disabledTools": ["u"]}, {"deny": ["u"]}),
+        (
+            "gemini-cli",
+            {"includeTools": ["t", "u"], "excludeTools": ["u"]},
+            {"allow": ["t", "u"], "deny": ["u"]},
+        ),
+        ("cursor", {"enabled_tools": []}, {"deny": ["*"]}),
+        ("cursor", {"disabled": True}, {"enabled": False}),
+    ],
+)
+def test_limits_of_an_entry_move_with_it(
+    desk: Desk, name: str, limit: dict[str, Any], kept: dict[str, Any]
+) -> None:
+    desk.write(name, json.dumps({"mcpServers": {"a": {"command": "x", **limit}}}))
+    (done,) = desk.set_up(name)
+    assert [move.limits for move in done.moves] == [kept]
+
+
+def test_an_entry_that_changes_while_setup_asks_stays(desk: Desk) -> None:
+    table = {"a": {"command": "x"}, "b": {"command": "y"}}
+    path = desk.write("cursor", json.dumps({"mcpServers": table}))
+    planned = desk.plan("cursor")
+    table["a"]["disabledTools"] = ["delete"]  # type: ignore[assignment]
+    path.write_text(json.dumps({"mcpServers": table}))
+    done = apply(part(planned), desk.backups)
+    assert [move.name for move in done.moves] == ["b"]
+    assert servers_in(desk, "cursor")["a"] == table["a"]
+    desk.undo()
+    assert json.loads(path.read_text())["mcpServers"] == table
+
+
 # -- merging -------------------------------------------------------------------------------------
 
 Edit = Callable[[str, Client], str]
@@ -557,3 +620,63 @@ def test_a_file_that_cannot_be_written_is_as_before(desk: Desk) -> None:
     finally:
         path.parent.chmod(0o700)
     assert path.read_bytes() == FILES["cursor"].encode()
+
+
+def test_an_undo_that_cannot_write_one_file_restores_the_others(desk: Desk) -> None:
+    paths = {name: desk.write(name, FILES[name]) for name in ("cursor", "windsurf")}
+    desk.set_up(*paths)
+    (desk.path("cursor")).unlink()
+    (desk.path("cursor")).mkdir()  # what cannot be read or written, also by root
+    assert [each.outcome for each in desk.undo()] == ["failed", "restored"]
+    assert paths["windsurf"].read_bytes() == FILES["windsurf"].encode()
+    assert [each.client for each in desk.backups.all()] == ["cursor"]
+
+
+def test_an_undo_uses_the_backup_of_a_setup_that_came_between(desk: Desk) -> None:
+    path = desk.write("cursor", json.dumps({"mcpServers": {"a": {"command": "x"}}}))
+    desk.set_up("cursor")
+    (seen,) = desk.backups.all()
+    path.write_text(json.dumps({"mcpServers": {**servers_in(desk, "cursor"), "b": {"command": "y"}}}))
+    desk.set_up("cursor")
+    assert undo(desk.backups, seen).outcome == "restored"
+    assert set(servers_in(desk, "cursor")) == {"a", "b"}
+    assert undo(desk.backups, seen).outcome == "restored"  # another undo was first
+    assert set(servers_in(desk, "cursor")) == {"a", "b"}
+
+
+def test_a_home_that_is_away_keeps_its_backups_for_a_later_undo(desk: Desk) -> None:
+    path = desk.write("cursor", FILES["cursor"])
+    desk.set_up("cursor")
+    away = path.parent.rename(desk.folder / "away")
+    assert [each.outcome for each in desk.undo()] == ["gone"]
+    away.rename(path.parent)
+    assert [each.outcome for each in desk.undo()] == ["restored"]
+    assert path.read_bytes() == FILES["cursor"].encode()
+
+
+def test_a_file_of_many_megabytes_is_set_up_in_seconds(desk: Desk) -> None:
+    """Claude Code keeps its history beside its servers: a walk over its characters takes a minute."""
+    history = [{"display": "x" * 400} for _ in range(5_000)]
+    document = {"mcpServers": {f"s{n}": {"command": f"x{n}"} for n in range(5)}, "history": history}
+    path = desk.write("claude-code", json.dumps(document, indent=2))
+    before, began = path.read_bytes(), time.process_time()
+    desk.set_up("claude-code")
+    desk.undo()
+    assert path.read_bytes() == before
+    assert time.process_time() - began < 3
+
+
+def test_one_setup_at_a_time_imports_servers(desk: Desk) -> None:
+    ended: list[str] = []
+
+    def other() -> None:
+        with Backups(desk.folder / "data").importing():
+            ended.append("other")
+
+    thread = threading.Thread(target=other)
+    with desk.backups.importing():
+        thread.start()
+        thread.join(0.1)
+        ended.append("first")
+    thread.join(10)
+    assert ended == ["first", "other"]

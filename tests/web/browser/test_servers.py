@@ -256,6 +256,8 @@ def test_who_may_only_read_sees_servers_and_changes_nothing(shared_web: WebBrows
 def test_without_servers_the_page_says_what_to_do(web: WebBrowsers) -> None:
     page = web.page("/servers")
     expect(page.get_by_text("There are no servers yet")).to_be_visible()
-    expect(page.get_by_text("tabane servers import")).to_be_visible()
+    expect(page.get_by_role("link", name="Use the servers of your assistants")).to_have_attribute(
+        "href", "/assistants"
+    )
     page.get_by_role("link", name="Add the first server").click()
     expect(page.get_by_label("Name")).to_be_visible()

@@ -63,6 +63,7 @@ _MADE_AGAIN = frozenset(
             "registry-cache",
             "reserve",
             "script-worker",
+            "setup",  # whole files of this machine's assistants, with their keys: `tabane setup` writes them
             "tasks.db",
             "tools.db",
             "version",

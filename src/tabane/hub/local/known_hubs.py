@@ -41,7 +41,7 @@ def is_local(host: str) -> bool:
 
 def folder_of(home: str, host: str, port: int) -> str:
     """Return the folder for the hub at that address."""
-    name = re.sub(r"[^a-z0-9.-]", "-", host.lower().rstrip("."))
+    name = re.sub(r"[^a-z0-9._-]", "-", host.lower().rstrip("."))
     return os.path.join(home, FOLDER, f"{name}_{port}")
 
 

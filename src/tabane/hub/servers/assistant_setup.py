@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +44,6 @@ from tabane.servers.assistants.importing import ImportedServer, input_variable, 
 from tabane.servers.assistants.installation import TabaneCommand, launcher, snippet
 from tabane.servers.assistants.restoration import (
     Backups,
-    FileBackup,
     Restoration,
     read_text,
     state_of,
@@ -53,9 +53,10 @@ from tabane.servers.assistants.restoration import (
 from tabane.servers.assistants.table import CLIENTS, Client, UserMachine, client_named
 from tabane.servers.configuration import written_definitions
 from tabane.servers.editing import add_servers, check_addable
+from tabane.servers.foreign_keys import our_definition
 from tabane.servers.masking import MASK, masked, masked_value
 from tabane.servers.plain_secrets import plain_secrets
-from tabane.servers.redaction import Redactor
+from tabane.servers.redaction import Redactor, is_secret_name
 from tabane.servers.secret_store import (
     SecretMoves,
     SecretNaming,
@@ -179,7 +180,9 @@ class AssistantSetups:
 
         def restore() -> list[dict[str, Any]]:
             backups = Backups(self._context.home)
-            return [_undo_row(undo(backups, each), caller.lang) for each in _chosen(backups, params)]
+            kept = backups.all([_client(name).name for name in params.assistants])
+            known = [each for each in kept if client_named(each.client) is not None]
+            return [_undo_row(undo(backups, each), caller.lang) for each in known]
 
         async with self._turn:
             return {"results": await asyncio.to_thread(restore)}
@@ -263,11 +266,10 @@ class AssistantSetups:
         planned = self._planned(params.assistants)
         if params.version not in (None, planned.version):
             raise BadArguments(say("The files have changed since you looked at them. Look again."), "version")
-        added = planned.moves.definitions
+        added, backups = planned.moves.definitions, Backups(self._context.home)
         if added:
-            with keeping(planned.file.store, planned.moves.values):
+            with backups.importing(), keeping(planned.file.store, planned.moves.values):
                 add_servers(planned.file.path, added)
-        backups = Backups(self._context.home)
         done = []
         for part in planned.plan.assistants:
             try:
@@ -315,12 +317,6 @@ def _client(name: str) -> Client:
     return client
 
 
-def _chosen(backups: Backups, params: ChosenAssistants) -> list[FileBackup]:
-    """Return the backups of some assistants, or of all."""
-    names = [_client(name).name for name in params.assistants]
-    return [each for each in backups.all(names) if client_named(each.client) is not None]
-
-
 def _answered(server: ImportedServer) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return a definition with the defaults of its inputs, and the variables of those without one."""
     missing: dict[str, str] = {}
@@ -341,20 +337,18 @@ def _lines_to_paste(client: Client | None, command: TabaneCommand) -> str:
     return snippet(place, "tabane", command.entry(place, "tabane", client.mode if client else None))
 
 
-def _state_of(part: AssistantPlan) -> str:
-    if part.problem is not None:
-        return "problem"
-    if part.file is None:
-        return "by_hand"
-    return {"installed": "absent", "updated": "outdated"}.get(part.status, "connected")
-
-
 def _assistant_row(part: AssistantPlan, lang: Lang, new: Collection[str] = ()) -> dict[str, Any]:
     """Return an assistant for people. ``new`` are servers that Tabane does not have yet."""
+    if part.problem is not None:
+        state = "problem"
+    elif part.file is None:
+        state = "by_hand"
+    else:
+        state = {"installed": "absent", "updated": "outdated"}.get(part.status, "connected")
     return {
         "name": part.client.name,
         "title": part.client.title,
-        "state": _state_of(part),
+        "state": state,
         "mode": part.mode,
         "path": str(part.file.path) if part.file else None,
         "moves": [_move_row(move, new) for move in part.moves],
@@ -424,11 +418,13 @@ def _file_row(part: AssistantPlan) -> dict[str, Any]:
     before = (read_text(file.path) or "").removeprefix("\ufeff")
     after = edited(editing, file, before, [move.path for move in part.moves], part.entries)
     rows = list(_changed_lines(before.splitlines(), after.splitlines()))
-    if any(len(row["text"]) > LONGEST_LINE for row in rows):
-        rows = list(_entry_lines(part))
     value = editing.value(before)
     places = {file.place.key, *(move.path[:-1] for move in part.moves)}
-    redactor = Redactor(secret for place in places for secret in _hidden_in(value_at(value, place)))
+    hidden = [secret for place in places for secret in _hidden_in(value_at(value, place))]
+    hidden += _named_secrets(value)  # lines between two changes may be of anything else
+    if any(len(row["text"]) > LONGEST_LINE for row in rows) or not _are_written(hidden, before):
+        rows = list(_entry_lines(part))
+    redactor = Redactor(hidden)
     shown = [row | {"text": redactor.text(row["text"])} for row in rows[:MOST_LINES]]
     return {
         "name": part.client.name,
@@ -438,6 +434,24 @@ def _file_row(part: AssistantPlan) -> dict[str, Any]:
         "lines": shown,
         "cut": len(rows) > MOST_LINES,
     }
+
+
+def _named_secrets(value: Any) -> Iterator[str]:
+    """Yield the texts of a whole file that have the name of a secret."""
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+        if isinstance(part, dict | list):
+            yield from _named_secrets(part)
+        elif isinstance(part, str) and isinstance(key, str) and is_secret_name(key):
+            yield part
+
+
+def _are_written(hidden: Iterable[str], text: str) -> bool:
+    """Return whether a redactor finds each value in a text: escapes and folded lines can hide one from it."""
+    lines = (line.strip() for value in hidden for line in value.splitlines())
+    return all(
+        line in text or any(json.dumps(line, ensure_ascii=ascii)[1:-1] in text for ascii in (True, False))
+        for line in lines
+    )
 
 
 def _changed_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -475,12 +489,13 @@ def _hidden_in(entry: Any, name: str = "") -> Iterator[str]:
     """Yield the values of an entry that are not shown: of variables and headers, and what looks secret."""
     if not isinstance(entry, Mapping):
         return
-    yield from (secret.value for secret in plain_secrets(name or "x", entry))
+    ours = our_definition(entry.items()).values  # the words of a command are in a list or in two
+    yield from (secret.value for each in (entry, ours) for secret in plain_secrets(name or "x", each))
     for key, value in entry.items():
         if not isinstance(value, Mapping):
             continue
         if key in ("env", "envs", "environment", "headers", "http_headers"):
-            texts = [text for text in value.values() if isinstance(text, str)]
+            texts = [str(each) for each in value.values() if isinstance(each, str | int | float)]
             yield from (text for text in texts if MASK in masked_value(text))
         else:
             yield from _hidden_in(value, str(key))

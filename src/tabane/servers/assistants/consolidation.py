@@ -30,7 +30,7 @@ from tabane.servers.assistants.importing import (
 )
 from tabane.servers.assistants.installation import Status, TabaneCommand, present, snippet
 from tabane.servers.assistants.restoration import (
-    GONE,
+    TRIES,
     Backups,
     EntryChange,
     FileBackup,
@@ -54,18 +54,19 @@ from tabane.settings.files import write_private
 ENTRY_NAME = "tabane"
 _OWN_OPTIONS = frozenset(("mode", "home", "config", "servers"))
 _ELSEWHERE = frozenset(("url", "websocket"))
-_TRIES = 5
 
 
 class MovedEntry(Struct, frozen=True):
     """An entry that moves out of a file: its name there, the keys that lead to it, and its name in Tabane.
 
+    ``state`` is a hash of its value: an entry that changes before setup writes the file stays there.
     ``limits`` are its restrictions with our keys. ``project`` is the folder that it belongs to, if any.
     """
 
     name: str
     path: Keys
     server: str
+    state: str
     limits: dict[str, Any] = {}
     project: str | None = None
 
@@ -261,6 +262,7 @@ class _Planner:
     ) -> tuple[list[MovedEntry], list[StayingEntry]]:
         moves: list[MovedEntry] = []
         stays: list[StayingEntry] = []
+        value = editing.value(text)
         own = [
             placed
             for placed in self._placed
@@ -282,8 +284,10 @@ class _Planner:
                 )
                 continue
             folder = str(found.folder) if found.folder else None
-            limits = limits_in(placed.definition)
-            moves.append(MovedEntry(found.name, found.place, placed.name or found.name, limits, folder))
+            limits, state = limits_in(placed.definition), _state_at(value, found.place)
+            moves.append(
+                MovedEntry(found.name, found.place, placed.name or found.name, state, limits, folder)
+            )
         # of a key that is there twice, both move or none
         kept = {placed.found.place for placed in own if self._why_it_stays(placed)}
         return [move for move in moves if move.path not in kept], stays
@@ -332,6 +336,10 @@ def _withheld(part: AssistantPlan, names: Mapping[str, Message]) -> AssistantPla
 
 def _same_file(one: Path, other: Path) -> bool:
     return os.path.realpath(one) == os.path.realpath(other)
+
+
+def _state_at(value: Any, path: Keys) -> str:
+    return state_of(repr(value_at(value, path)))
 
 
 def _is_ours(place: ServersPlace, there: object) -> bool:
@@ -474,7 +482,7 @@ def apply(part: AssistantPlan, backups: Backups) -> AppliedPlan:
     try:
         os.makedirs(target.parent, mode=0o700, exist_ok=True)
         with folder_lock(target):
-            for _ in range(_TRIES):
+            for _ in range(TRIES):
                 current = read_text(target)
                 text, moves = _new_text(part, file, current)
                 if text == current:
@@ -504,7 +512,7 @@ def _new_text(part: AssistantPlan, file: ClientFile, current: str | None) -> tup
     mark = "\ufeff" if (current or "").startswith("\ufeff") else ""
     text = (current or "").removeprefix(mark)
     value = editing.value(text)
-    moves = [move for move in part.moves if value_at(value, move.path) is not GONE]
+    moves = [move for move in part.moves if _state_at(value, move.path) == move.state]
     return mark + edited(editing, file, text, [move.path for move in moves], part.entries), moves
 
 

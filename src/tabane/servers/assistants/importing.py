@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
@@ -30,7 +30,7 @@ from tabane.servers.assistants.formats import (
     with_our_variables,
 )
 from tabane.servers.assistants.formats import definition as definition_of
-from tabane.servers.assistants.limits import Rules, ServerFilters, rules_beside
+from tabane.servers.assistants.limits import Rules, ServerFilters, project_rules, rules_beside
 from tabane.servers.assistants.table import (
     CLIENTS,
     Client,
@@ -202,10 +202,6 @@ def replacement_for(name: str, definition: Mapping[str, Any]) -> Message | None:
     return next((why for is_it, why in _SERVERS if is_it(command)), None)
 
 
-def _is_monoread(command: _ComparedCommand) -> bool:
-    return "monoread" in command.parts and "mcp" in command.words
-
-
 def _is_twilog(command: _ComparedCommand) -> bool:
     return not command.parts.isdisjoint(
         ("twilog-mcp-server", "twilog_mcp_server", "twilog_mcp_server.py", "twilog-search", "twilog-mcp")
@@ -216,10 +212,6 @@ def _is_semche(command: _ComparedCommand) -> bool:
     if "SEMCHE_CHROMA_DIR" in command.env or "semche" in command.parts:
         return True
     return command.name == "semche" and command.host in _LOOPBACK
-
-
-def _is_search_mcp(command: _ComparedCommand) -> bool:
-    return "search-mcp" in command.parts
 
 
 _SERVERS: tuple[tuple[Callable[[_ComparedCommand], bool], Message], ...] = (
@@ -237,9 +229,12 @@ _SERVERS: tuple[tuple[Callable[[_ComparedCommand], bool], Message], ...] = (
             "documents with: tabane docs import-chroma"
         ),
     ),
-    (_is_monoread, say("Tabane has monoread's tool built in (read_url_content)")),
     (
-        _is_search_mcp,
+        lambda found: "monoread" in found.parts and "mcp" in found.words,
+        say("Tabane has monoread's tool built in (read_url_content)"),
+    ),
+    (
+        lambda found: "search-mcp" in found.parts,
         say(
             "Tabane replaces search-mcp. To import its servers, give its configuration file: "
             "tabane servers import --from config/mcp-servers.json"
@@ -294,6 +289,8 @@ class ImportCandidate:
     """The inputs that the definition asks a person for, by id."""
     place: tuple[str, ...] = ()
     """The keys that lead to it in the file; empty for a file that was named by hand."""
+    limited: Path | None = None
+    """A project in which the user limits or disables it. The hub would offer the same tools everywhere."""
 
 
 class ImportSource(Struct, frozen=True):
@@ -418,6 +415,8 @@ def _of_client(client: Client, file: ClientFile, cwd: Path, machine: UserMachine
         ]
         if client.per_project and folder is None:
             root = _read_value(file.path, file.place.form)
+            limited = _limits_of_projects(root, client, [each.name for each in found])
+            found = [replace(each, limited=limited.get(each.name)) for each in found]
             found += _of_projects(root, client.title, file.path, client, machine)
     except ConfigurationError as error:
         return ImportSource(client.title, file.path, problem=error.message, scope=file.scope)
@@ -547,6 +546,22 @@ def _of_projects(
             )
 
 
+def _limits_of_projects(root: Any, client: Client, names: Collection[str]) -> dict[str, Path]:
+    """Return the servers of the user that a project limits or disables, and the folder of that project."""
+    projects = root.get("projects") if isinstance(root, dict) else None
+    limited: dict[str, Path] = {}
+    for name, project in projects.items() if isinstance(projects, dict) and names else ():
+        folder = Path(name)
+        if not folder.is_dir():
+            continue
+        off = project.get("disabledMcpServers") if isinstance(project, dict) else None
+        filters = ServerFilters({}, project_rules(client, folder, _read_any))
+        for server in names:
+            if (isinstance(off, list) and server in off) or filters.applied(server, {}):
+                limited.setdefault(server, folder)
+    return limited
+
+
 # -- planning ------------------------------------------------------------------------------------
 
 
@@ -593,6 +608,9 @@ class _ServerImportPlanner:
         needless = None if self._forced else replacement_for(found.name, found.definition)
         if needless is not None:
             self._skip_server(found, needless)
+            return
+        if found.limited is not None and not self._forced:
+            self._skip_server(found, say("it is limited in the project {folder} alone", folder=found.limited))
             return
         definition, left, narrowing = adopted(found)
         if not definition.get("command") and not definition.get("url"):

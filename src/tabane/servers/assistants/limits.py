@@ -130,6 +130,12 @@ def _texts_in(value: object) -> list[str]:
 
 _CURSOR = re.compile(r"Mcp\(\s*([^:,()]+?)\s*[:,]\s*([^()]*?)\s*\)")
 
+_MANAGED = {
+    "linux": "/etc/claude-code/managed-settings.json",
+    "darwin": "/Library/Application Support/ClaudeCode/managed-settings.json",
+}
+"""Claude Code's settings of an organization, whose rules come before those of the user."""
+
 Reader = Callable[[Path], Any]
 """Returns the value of a file. Raises FileNotFoundError and ConfigurationError."""
 
@@ -142,19 +148,30 @@ def rules_beside(client: Client, machine: UserMachine, read: Reader, folder: Pat
     return [rule for path in _files(client, machine, folder) for rule in _rules(client, path, read)]
 
 
+def project_rules(client: Client, folder: Path, read: Reader) -> Rules:
+    """Return the rules of a project alone. Raises as :func:`rules_beside`."""
+    return [rule for path in _project_files(client, folder) for rule in _rules(client, path, read)]
+
+
+def _project_files(client: Client, folder: Path) -> Iterator[Path]:
+    if client.name == "claude-code":
+        yield folder / ".claude" / "settings.json"
+        yield folder / ".claude" / "settings.local.json"
+    if client.name == "cursor":
+        yield folder / ".cursor" / "cli.json"
+
+
 def _files(client: Client, machine: UserMachine, folder: Path | None) -> Iterator[Path]:
+    if folder is not None:
+        yield from _project_files(client, folder)
     if client.name == "claude-code":
         given = machine.environ.get("CLAUDE_CONFIG_DIR", "")
         yield (Path(given) if os.path.isabs(given) else machine.path(".claude")) / "settings.json"
-        if folder is not None:
-            yield folder / ".claude" / "settings.json"
-            yield folder / ".claude" / "settings.local.json"
+        yield Path(_MANAGED.get(machine.platform, _MANAGED["linux"]))
     if client.name == "cursor":
         yield machine.path(".cursor/cli-config.json")
         if machine.platform == "linux" and os.path.isabs(machine.environ.get("XDG_CONFIG_HOME", "")):
             yield machine.path("@xdg/cursor/cli-config.json")
-        if folder is not None:
-            yield folder / ".cursor" / "cli.json"
     if client.name == "goose":
         yield machine.path("@xdg/goose/permission.yaml")
 

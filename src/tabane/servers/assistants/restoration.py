@@ -11,8 +11,8 @@ import copy
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from difflib import SequenceMatcher
 from itertools import pairwise
 from pathlib import Path
@@ -36,6 +36,9 @@ FOLDER = "setup"
 
 VERSION = 1
 _LARGEST = 8 * LIMIT
+TRIES = 5
+"""Times that a file is read again because its program has just written it."""
+
 _MOST_LINES = 4_000
 """Lines between the first and the last difference of two texts that are compared line by line."""
 
@@ -135,6 +138,17 @@ class Backups:
         write_private(path, msgspec.json.format(msgspec.json.encode(backup), indent=2))
         return path
 
+    @contextmanager
+    def importing(self) -> Iterator[None]:
+        """Let one setup of this home at a time keep secrets and add servers. Raises ConfigurationError.
+
+        Without it, a setup that fails could take back a secret that another one has just used.
+        """
+        private_folder(self.folder.parent)
+        private_folder(self.folder)
+        with folder_lock(self.folder / "any"):
+            yield
+
     def remove(self, backup: FileBackup) -> None:
         """Delete a backup, and the folder if it is empty then."""
         with suppress(FileNotFoundError):
@@ -172,40 +186,56 @@ def _read_backup(path: Path) -> FileBackup:
 def undo(backups: Backups, backup: FileBackup, *, dry: bool = False) -> Restoration:
     """Take setup's changes out of one file. What cannot be merged is left alone, and its backup is kept.
 
-    Raises ConfigurationError if the file cannot be read or written.
+    Raises nothing: the outcome says why a file could not be restored, so the others still are.
     """
     target = Path(backup.path)
-    servers = tuple(backup.moved)
+    kept = backups.path_for(backup.client, target)
     try:
-        if not target.parent.exists():
-            return _gone(backups, backup, dry=dry)
+        if not target.parent.exists():  # it may be on a disk or in a home that comes back
+            why = say("its folder {folder} is not there now", folder=target.parent)
+            return Restoration(backup.client, target, "gone", (why,), kept, tuple(backup.moved))
         with folder_lock(target):
-            current = read_text(target)
-            if current is None:
-                if backup.before is None:
-                    return _finished(backups, backup, "restored", (), dry=dry)
-                return _gone(backups, backup, dry=dry)
-            merged = merged_text(backup, current)
-            exact = merged.text == backup.before
-            if not dry and merged.text != current:
-                if merged.text is None:
-                    target.unlink()
-                else:
-                    write_private(target, merged.text.encode(), stat.S_IMODE(target.stat().st_mode))
-        outcome: Outcome = "restored" if exact else "merged"
-        return _finished(backups, backup, outcome, merged.remarks, dry=dry)
-    except (FormatSyntaxError, UnsafeTextEdit, ConfigurationError) as error:
+            # another setup or undo may have been at work until now
+            there = backups.find(backup.client, target)
+            if there is None:
+                return Restoration(backup.client, target, "restored", (), None, tuple(backup.moved))
+            return _undo_locked(backups, there, target, dry=dry)
+    except FormatSyntaxError as broken:
+        return _failed(backups, backup, broken_file(target, broken).message)
+    except UnsafeTextEdit:
         why = say("its servers were not restored, because it cannot be changed safely")
-        if isinstance(error, FormatSyntaxError):
-            why = broken_file(target, error).message
-        elif isinstance(error, ConfigurationError):
-            why = error.message
-        kept = backups.path_for(backup.client, target)
-        return Restoration(backup.client, target, "failed", (why,), kept, servers)
+        return _failed(backups, backup, why)
+    except ConfigurationError as error:
+        return _failed(backups, backup, error.message)
     except OSError as error:
-        raise ConfigurationError(
-            say("{path} cannot be written: {reason}.", path=target, reason=error.strerror)
-        ) from None
+        why = say("it cannot be written: {reason}", reason=error.strerror)
+        return _failed(backups, backup, why)
+
+
+def _undo_locked(backups: Backups, backup: FileBackup, target: Path, *, dry: bool) -> Restoration:
+    for _ in range(TRIES):
+        current = read_text(target)
+        if current is None:
+            if backup.before is None:
+                return _finished(backups, backup, "restored", (), dry=dry)
+            return _gone(backups, backup, dry=dry)
+        merged = merged_text(backup, current)
+        if not dry and merged.text != current:
+            if read_text(target) != current:  # the program has just written it
+                continue
+            if merged.text is None:
+                target.unlink()
+            else:
+                write_private(target, merged.text.encode(), stat.S_IMODE(target.stat().st_mode))
+        outcome: Outcome = "restored" if merged.text == backup.before else "merged"
+        return _finished(backups, backup, outcome, merged.remarks, dry=dry)
+    return _failed(backups, backup, say("its program keeps changing it. Close it, and try again"))
+
+
+def _failed(backups: Backups, backup: FileBackup, why: Message) -> Restoration:
+    target = Path(backup.path)
+    kept = backups.path_for(backup.client, target)
+    return Restoration(backup.client, target, "failed", (why,), kept, tuple(backup.moved))
 
 
 def _gone(backups: Backups, backup: FileBackup, *, dry: bool) -> Restoration:
@@ -278,7 +308,9 @@ def merged_text(backup: FileBackup, current: str) -> MergedText:
     editing = format_of(backup.form)
     was, left, value = editing.value(before), editing.value(after), editing.value(now)
     targets, remarks = _targets(backup, was, left, value)
-    made = _made_containers(backup, was)
+    objects = {change.path[:depth] for change in backup.changes for depth in range(1, len(change.path))}
+    # objects of servers that were not there before the setup, the deepest first
+    made = sorted((path for path in objects if value_at(was, path) in (GONE, None)), key=len, reverse=True)
     wanted = _pruned(_with_targets(value, targets), made)
     if backup.before is None and not wanted:
         return MergedText(None, tuple(remarks))
@@ -373,13 +405,6 @@ def _with_targets(value: Any, targets: Sequence[tuple[Keys, Any]]) -> Any:
         else:
             place[path[-1]] = target
     return whole
-
-
-def _made_containers(backup: FileBackup, was: Any) -> list[Keys]:
-    """Return the objects of servers that were not there before the setup, the deepest first."""
-    found = {change.path[:depth] for change in backup.changes for depth in range(1, len(change.path))}
-    made = [path for path in found if value_at(was, path) is GONE or value_at(was, path) is None]
-    return sorted(made, key=len, reverse=True)
 
 
 def _pruned(value: Any, made: Sequence[Keys]) -> Any:

@@ -95,6 +95,8 @@ async def test_an_answer_to_a_question_from_before_the_passphrase_approves_nothi
         ("remove_server", {"name": "up"}),
         ("set_passphrase", {"passphrase": "another one"}),
         ("remove_passphrase", {}),
+        ("set_up_assistants", {"assistants": ["cursor"]}),
+        ("undo_setup", {}),
     ],
 )
 async def test_what_is_allowed_is_not_changed_without_the_passphrase(
