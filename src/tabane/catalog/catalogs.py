@@ -754,14 +754,10 @@ def ties_broken(
     """
     ties: list[list[ToolHit]] = []
     for hit in hits:
-        if ties and _tied(ties[-1][0].score, hit.score):
+        if ties and 0.0 < (best := ties[-1][0].score) < 1.0 and round(best - hit.score, 6) <= TIE:
             ties[-1].append(hit)
         else:
             ties.append([hit])
     for tie in ties:
         tie.sort(key=lambda hit: (hit.alias in own, -used.get(hit.alias, 0.0)))
     return tuple(hit for tie in ties for hit in tie)
-
-
-def _tied(best: float, score: float) -> bool:
-    return 0.0 < best < 1.0 and round(best - score, 6) <= TIE

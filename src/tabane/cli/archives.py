@@ -230,7 +230,9 @@ def _file_output(path: Path, *, forced: bool) -> Callable[[], contextlib.Abstrac
     def output() -> Iterator[BinaryIO]:
         part = path.with_name(f".{path.name}.{os.urandom(4).hex()}.part")
         try:
-            with open(part, "xb", opener=_private) as stream:
+            with open(
+                part, "xb", opener=lambda path, flags: os.open(path, flags | os.O_NOFOLLOW, 0o600)
+            ) as stream:
                 yield stream
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -242,10 +244,6 @@ def _file_output(path: Path, *, forced: bool) -> Callable[[], contextlib.Abstrac
             part.unlink(missing_ok=True)
 
     return output
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _complete_restore(terminal: Terminal) -> None:

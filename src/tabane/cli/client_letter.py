@@ -24,7 +24,7 @@ from tabane.net.own_authority import authority_file
 from tabane.servers.assistants.remote import REMOTE_HOSTS, remote_block
 from tabane.servers.assistants.table import client_named
 from tabane.settings import load_settings
-from tabane.settings.addresses import WILDCARDS, is_this_machine
+from tabane.settings.addresses import WILDCARDS, in_url, is_this_machine
 
 if TYPE_CHECKING:
     from tabane.servers.assistants.table import Client
@@ -121,7 +121,7 @@ def _certified_name(settings: Settings) -> str:
         raise ConfigurationError(
             say("Set the address at which others reach the hub: tabane settings set public_url URL")
         )
-    return f"[{names[0]}]" if ":" in names[0] else names[0]
+    return in_url(names[0])
 
 
 def _only_here(settings: Settings) -> Message:

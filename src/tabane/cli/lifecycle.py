@@ -275,9 +275,10 @@ def _show_status(terminal: Terminal, report: dict[str, Any]) -> None:
     if size := report.get("memory_mb"):
         report["memory_mb"] = f"{size:,.0f} MB"
     report["projects_offered"] = "\n".join(map(_offered, report.get("projects_offered", ())))
+    order = {name: place for place, name in enumerate(_LABELS)}  # others last
     terminal.pairs(
         (_LABELS.get(name, name.replace("_", " ")) if number == 0 else "", line)
-        for name, value in sorted(report.items(), key=_place)
+        for name, value in sorted(report.items(), key=lambda row: order.get(row[0], len(order)))
         if value not in (None, "", []) and (value or name not in _SHOWN_ABOVE_ZERO)
         for number, line in enumerate(lines.get(name, (value,)))
     )
@@ -312,7 +313,9 @@ def _database_lines(engine: dict[str, Any]) -> Iterator[StyledText]:
         yield StyledText(text(filled(answers, engine | {"size": engine["size"] >> 20})))
     else:
         yield StyledText(str(engine["error"]), "red")
-    yield from (StyledText(_index(each)) for each in engine.get("indexes", ()))
+    for each in engine.get("indexes", ()):  # approximate ones
+        state = _INDEXES.get(each["state"], _INDEXES["missing"])
+        yield StyledText(text(filled(state, each, {"count": each["vectors"]})))
     if "vector_index" in engine:
         yield from map(StyledText, _outside(engine["vector_index"]))
     for each in engine.get("replicas", ()):
@@ -376,12 +379,6 @@ _INDEXES = {
 }
 
 
-def _index(found: dict[str, Any]) -> str:
-    """Return the state of one approximate index."""
-    state = _INDEXES.get(found["state"], _INDEXES["missing"])
-    return text(filled(state, found, {"count": found["vectors"]}))
-
-
 def _offered(offer: dict[str, Any]) -> str:
     """Return one project whose servers are not trusted, and the command that helps."""
     if offer["problem"] and not offer["servers"]:
@@ -395,12 +392,6 @@ def _offered(offer: dict[str, Any]) -> str:
             quoted=shlex.quote(offer["folder"]),
         )
     )
-
-
-def _place(row: tuple[str, Any]) -> int:
-    """Return the place of a row of the status: in the order of the labels, others last."""
-    names = list(_LABELS)
-    return names.index(row[0]) if row[0] in names else len(names)
 
 
 _CHUNK = 1 << 16

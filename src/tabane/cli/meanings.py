@@ -489,17 +489,14 @@ def understood(args: Sequence[str], commands: Mapping[str, object]) -> Understoo
         for key in (typed, typed.lower()):
             if len(leading) < length or key in commands or (key.startswith("-") and len(words) > 1):
                 continue
-            if key in RUN and _runs(target := RUN[key].split(), commands):
+            target = RUN[key].split() if key in RUN else None
+            # nothing, an option of the top level, or a command that there is
+            if target == [] or (target and (target[0].startswith("-") or target[0] in commands)):
                 return Understood([*target, *words[length:]])
             wanted = key if key in ADVICE else RUN.get(key, "")
             if wanted in ADVICE:
                 return Understood(advice=with_file(ADVICE[wanted]))
     return Understood(words) if words != list(args) else None
-
-
-def _runs(target: Sequence[str], commands: Mapping[str, object]) -> bool:
-    """Return whether there is what a word stands for: nothing, an option of the top level, or a command."""
-    return not target or target[0].startswith("-") or target[0] in commands
 
 
 def plain_words(args: Sequence[str]) -> list[str]:

@@ -209,10 +209,11 @@ def override(
         _show_overrides(terminal, place, server, tool)
         return
     schema = _schema(place, server, tool)
+    read_pairs(describe, {})  # refuses what is no pair
     edit = OverrideEdit(
         fixed=read_pairs(fix, schema),
         defaults=read_pairs(default, schema),
-        described=_texts(describe),
+        described={name: words for name, _, words in (pair.partition("=") for pair in describe)},
         restored=restore,
         **given,
     )
@@ -235,11 +236,6 @@ def _schema(place: ServersFile, server: str, tool: str) -> dict[str, Any]:
         return {}
     schema = found["tool"].get("inputSchema")
     return schema if isinstance(schema, dict) else {}
-
-
-def _texts(pairs: Sequence[str]) -> dict[str, str]:
-    read_pairs(pairs, {})  # refuses what is no pair
-    return {name: value for name, _, value in (pair.partition("=") for pair in pairs)}
 
 
 def _show_overrides(terminal: Terminal, place: ServersFile, server: str, tool: str) -> None:

@@ -95,16 +95,12 @@ class InputAnswers:
             name = self._naming.name_for(name, server.name, None)
             self._missing[wanted] = MissingInput(wanted, name)
             return f"${{{name}}}"
-        if not answer or not self._is_secret(wanted, name, answer):
+        looks = not self._plain and (looks_secret(name, answer) or looks_secret(wanted.id, answer))
+        if not answer or not (wanted.password or looks):
             return escaped(answer)
         name = self._naming.name_for(name, server.name, answer)
         self.values[name] = answer
         return f"${{{name}}}"
-
-    def _is_secret(self, wanted: ClientInput, name: str, answer: str) -> bool:
-        if wanted.password:
-            return True
-        return not self._plain and (looks_secret(name, answer) or looks_secret(wanted.id, answer))
 
     def _default(self, wanted: ClientInput) -> str | None:
         """Return the answer of a file to its own question. A password or a command has none."""

@@ -52,7 +52,9 @@ def list_(terminal: Terminal, changed: bool) -> None:
     terminal.table(
         [say("setting"), say("value"), say("source"), say("next start")],
         [
-            (row["name"], _with_unit(row), " ".join(filter(None, (row["source"], row["where"]))),
+            (row["name"],
+             row["value"] if row["kind"] == "bytes" else " ".join(filter(None, (row["value"], row["unit"]))),
+             " ".join(filter(None, (row["source"], row["where"]))),
              row.get("pending"))
             for row in found["results"]
         ],
@@ -107,8 +109,3 @@ operation_command(
     params=lambda options: options | {"value": None},
     text=_print_change,
 )  # fmt: skip
-
-
-def _with_unit(row: dict[str, Any]) -> str:
-    unit = row["unit"] if row["kind"] != "bytes" else None
-    return " ".join(filter(None, (row["value"], unit)))

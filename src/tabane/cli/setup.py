@@ -332,11 +332,11 @@ class _Done(Struct):
         works = [each.part.client.title for each in self.assistants if each.error is None]
         if not works or terminal.json:
             return
-        planning = self.planning
+        planning, started = self.planning, self.started
         moved = {move.server for part in planning.plan.assistants for move in part.moves}
         written = written_definitions(planning.place.path)
-        failed, unready = self.started.failed, {*self.started.failed, *self.started.pending}
-        request = request_after(written, moved, unready) or request_after(written, moved, failed)
+        request = request_after(written, moved, {*started.failed, *started.pending})
+        request = request or request_after(written, moved, started.failed)
         terminal.say("")
         terminal.say(say("Restart {titles}.", titles=", ".join(works)))
         if request is not None:
@@ -372,7 +372,14 @@ class _Setup:
         withheld = {name: missing for each in answers.missing for name in each.servers}
         plan = planning.plan.withheld(withheld)
         backups = Backups(home_of(os.environ))
-        done = [self._change(part, backups) for part in plan.assistants if part.file and not part.problem]
+        done = []
+        for part in plan.assistants:
+            if part.file is None or part.problem is not None:
+                continue
+            try:
+                done.append(_DoneAssistant(part, apply(part, backups)))
+            except TabaneError as error:
+                done.append(_DoneAssistant(part, error=error))
         started = AddedServers()
         if names:
             with terminal.working(say("Starting the servers")):
@@ -394,12 +401,6 @@ class _Setup:
         with files_changed(self._terminal), backups.importing(), keeping(store, values):
             add_servers(self._place.path, wanted)
         return [name for name, each in wanted.items() if not is_off(each)]
-
-    def _change(self, part: AssistantPlan, backups: Backups) -> _DoneAssistant:
-        try:
-            return _DoneAssistant(part, apply(part, backups))
-        except TabaneError as error:
-            return _DoneAssistant(part, error=error)
 
     def _look_again(self, started: AddedServers) -> None:
         """Ask for the servers that were still starting: most of them are ready after the calls."""
@@ -497,7 +498,18 @@ def _undo(terminal: Terminal, clients: Sequence[str], *, dry: bool) -> None:
     found = [each for each in backups.all(clients) if not dry or each.client != COMPLETION]
     done = [undo(backups, each, dry=dry) for each in found] + backups.unreadable(clients)
     result = {"status": "dry_run" if dry else "undone" if done else "unchanged"}
-    if not terminal.show_json({**result, "files": [_restoration_row(each) for each in done]}):
+    files = [
+        {
+            "client": each.client,
+            "path": str(each.path),
+            "status": each.outcome,
+            "remarks": [remark.render(lang()) for remark in each.remarks],
+            "backup": str(each.kept) if each.kept else None,
+            "servers": list(each.servers),
+        }
+        for each in done
+    ]
+    if not terminal.show_json({**result, "files": files}):
         _tell_undone(terminal, done, dry=dry)
     if any(each.outcome == "failed" for each in done):
         click.get_current_context().exit(FAILED)
@@ -536,14 +548,3 @@ def _tell_undone(terminal: Terminal, done: Sequence[Restoration], *, dry: bool) 
 def _title(name: str) -> str:
     client = client_named(name)
     return client.title if client else text(say("Shell completion"))
-
-
-def _restoration_row(each: Restoration) -> dict[str, Any]:
-    return {
-        "client": each.client,
-        "path": str(each.path),
-        "status": each.outcome,
-        "remarks": [remark.render(lang()) for remark in each.remarks],
-        "backup": str(each.kept) if each.kept else None,
-        "servers": list(each.servers),
-    }

@@ -21,7 +21,7 @@ from tabane.hub.process.settings_file import change_file, settings_with
 from tabane.messages import Message, say
 from tabane.net.own_authority import authority_file, checked_names, create_certificate, is_own
 from tabane.settings import load_settings
-from tabane.settings.addresses import is_this_machine
+from tabane.settings.addresses import in_url, is_this_machine
 from tabane.settings.editing import with_value
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _check_other_certificate(settings: Settings) -> None:
 
 def _write_settings(settings: Settings, made: OwnCertificate) -> Settings:
     """Set what belongs to the certificate, and return the settings then. Raises ConfigurationError."""
-    hosts = [*settings.hosts, *(each for each in map(_in_url, made.names) if each not in settings.hosts)]
+    hosts = [*settings.hosts, *(each for each in map(in_url, made.names) if each not in settings.hosts)]
     values: dict[str, str | list[str]] = {
         "tls_certificate": str(made.certificate),
         "tls_key": str(made.key),
@@ -175,7 +175,7 @@ def _write_settings(settings: Settings, made: OwnCertificate) -> Settings:
     }
     host = urlsplit(settings.public_url).hostname
     if settings.port and not settings.trusted_proxies and host not in made.names:
-        values["public_url"] = f"https://{_in_url(made.names[0])}:{settings.port}"
+        values["public_url"] = f"https://{in_url(made.names[0])}:{settings.port}"
 
     def edit(text: str) -> str:
         for name, value in values.items():
@@ -192,10 +192,6 @@ def _write_settings(settings: Settings, made: OwnCertificate) -> Settings:
             say("tls_certificate is set by {where}, which comes before tabane.toml.", where=where)
         )
     return later
-
-
-def _in_url(name: str) -> str:
-    return f"[{name}]" if ":" in name else name
 
 
 def _tell_next_steps(terminal: Terminal, settings: Settings) -> None:

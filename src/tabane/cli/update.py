@@ -60,7 +60,9 @@ def update(terminal: Terminal, only_check: bool, agreed: bool) -> None:
         _show(terminal, copy, report)
     if only_check or not report.newer or not report.runnable:
         terminal.show_json(report)
-        raise click.exceptions.Exit(_status(report, only_check))
+        if report.newer:
+            raise click.exceptions.Exit(NEWER if only_check else 0)
+        raise click.exceptions.Exit(FAILED if report.newest is None else 0)
     question = say("Update now?")
     refused = say("Nothing was changed. To update without being asked, add --yes.")
     if not terminal.confirmed(question, agreed, refused):
@@ -102,12 +104,6 @@ class UpdateReport:
     updated: bool = False
     changes: list[str] = field(default_factory=list)
     hub: ReplacedHub | None = None
-
-
-def _status(report: UpdateReport, only_check: bool) -> int:
-    if report.newer:
-        return NEWER if only_check else 0
-    return FAILED if report.newest is None else 0
 
 
 def _report(copy: InstalledCopy, newest: str | None, index: str, problem: Message | None) -> UpdateReport:

@@ -319,12 +319,11 @@ def concepts(
     actions = [concept.general for concept in concepts_of_query]
     if not all(actions):
         both = zip(concepts_of_query, actions, strict=True)
-        concepts_of_query = [_light(concept) if action else concept for concept, action in both]
+        concepts_of_query = [
+            structs.replace(concept, weight=concept.weight * _ACTION) if action else concept
+            for concept, action in both
+        ]
     return concepts_of_query[:MOST_CONCEPTS]
-
-
-def _light(concept: Concept) -> Concept:
-    return structs.replace(concept, weight=concept.weight * _ACTION)
 
 
 def _english_concept(word: str, glossary: Glossary, weight: float, japanese: bool) -> Concept:

@@ -41,19 +41,13 @@ does. A settings file that others may write is refused.
 def settings_page() -> str:
     """Return the whole page, in English: a table of contents, and the settings of each group."""
     groups = [(group.title.render("en"), options) for group, options in grouped()]
-    contents = "".join(
-        f"| [{title}](#{_anchor(title)}) | {', '.join(map(_link, options))} |\n" for title, options in groups
-    )
+    contents = ""
+    for title, options in groups:
+        anchor = title.lower().replace(",", "").replace(" ", "-")
+        links = ", ".join(f"[`{option.name}`](#{option.name})" for option in options)
+        contents += f"| [{title}](#{anchor}) | {links} |\n"
     parts = (f"## {title}\n\n" + "\n".join(map(_section, options)) for title, options in groups)
     return f"{_HEAD}| group | settings |\n|---|---|\n{contents}\n" + "\n".join(parts)
-
-
-def _link(option: SettingOption) -> str:
-    return f"[`{option.name}`](#{option.name})"
-
-
-def _anchor(title: str) -> str:
-    return title.lower().replace(",", "").replace(" ", "-")
 
 
 def _section(option: SettingOption) -> str:

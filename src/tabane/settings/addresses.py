@@ -24,6 +24,11 @@ WILDCARDS = frozenset(("", "0.0.0.0", "::"))
 """Addresses that mean every address of this machine."""
 
 
+def in_url(host: str) -> str:
+    """Return a name or address as it is written in a URL: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
 def check_listening(settings: Settings) -> None:
     """Raise ConfigurationError if the hub would be reachable in a way that is not safe."""
     _check_pair(settings)

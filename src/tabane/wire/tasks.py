@@ -135,20 +135,17 @@ def _status_report(members: Members, ttl: str, poll: str) -> ReportedTask | None
     status = json.text(members.get("status"))
     if not name or len(name) > LONGEST_ID or status not in STATUSES:
         return None
+    message = json.member(members, "statusMessage")
     return ReportedTask(
         name,
         status,
-        _message(json.member(members, "statusMessage")),
+        shortened(message, LONGEST_MESSAGE) if isinstance(message, str) else "",
         _duration(json.member(members, ttl)),
         _duration(json.member(members, poll)),
         _inputs(members.get("inputRequests")) if status == "input_required" else {},
         members.get("result") if status == "completed" else None,
         members.get("error") if status == "failed" else None,
     )
-
-
-def _message(value: Any) -> str:
-    return shortened(value, LONGEST_MESSAGE) if isinstance(value, str) else ""
 
 
 def _duration(value: Any) -> int | None:

@@ -89,7 +89,8 @@ def outline(document: bytes, *, of_json: bool) -> DocumentOutline:
         shape, select = _of_value(Raw(document), inside=True)
     except InvalidJson:
         return DocumentOutline("JSON")
-    return DocumentOutline(f"JSON {_cut(shape)}", select or "@")
+    shown = shape if len(shape) <= _LONGEST else f"{shape[:_LONGEST]}…"
+    return DocumentOutline(f"JSON {shown}", select or "@")
 
 
 def _of_value(value: Raw, *, inside: bool) -> tuple[str, str]:
@@ -142,7 +143,3 @@ def quoted(key: str) -> str:
 def _printable_key(name: str) -> str:
     clean = "".join(each if each.isprintable() else "�" for each in name)
     return clean if len(clean) <= _LONGEST_KEY else f"{clean[:_LONGEST_KEY]}…"
-
-
-def _cut(shape: str) -> str:
-    return shape if len(shape) <= _LONGEST else f"{shape[:_LONGEST]}…"

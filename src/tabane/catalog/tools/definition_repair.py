@@ -286,19 +286,18 @@ def _shaped(schema: dict[str, Any], notes: list[object]) -> dict[str, Any]:
         found = _ABSENT
     else:
         raise _Unusable
+    required = schema.get("required", _ABSENT)
+    if not isinstance(required, str | list):
+        required = _removed(required, notes)
     changed = {
         "properties": found,
-        "required": _list_of(_text)(_required(schema.get("required", _ABSENT), notes), notes),
+        "required": _list_of(_text)(required, notes),
         "$schema": _text(schema.get("$schema", _ABSENT), notes),
     }
     if all(schema.get(name, _ABSENT) is each for name, each in changed.items()):
         return schema
     kept = {name: each for name, each in schema.items() if name not in changed}
     return kept | {name: each for name, each in changed.items() if each is not _ABSENT}
-
-
-def _required(value: Any, notes: list[object]) -> Any:
-    return value if isinstance(value, str | list) else _removed(value, notes)
 
 
 def _property(value: Any, notes: list[object]) -> Any:

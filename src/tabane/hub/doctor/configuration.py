@@ -178,7 +178,9 @@ def variables(installation: Installation) -> Iterator[DoctorFinding]:
         there = without.get(server.name)
         why = why_disabled(there) if there else None
         names = why.fields.get("names") if why else None
-        if names and not _runs_disabled(installation, server):
+        row = installation.live.rows.get(server.name) if installation.live else None
+        disabled = row is not None and row.get("state") == "disabled"
+        if names and not disabled:
             yield note(
                 say(
                     "{server} uses variables of this terminal's environment: {names}. A hub that an "
@@ -188,11 +190,6 @@ def variables(installation: Installation) -> Iterator[DoctorFinding]:
                 ),
                 say("Write it into {path} (mode 0600).", path=installation.settings.home / "secrets.env"),
             )
-
-
-def _runs_disabled(installation: Installation, server: Server) -> bool:
-    row = installation.live.rows.get(server.name) if installation.live else None
-    return row is not None and row.get("state") == "disabled"
 
 
 def commands(installation: Installation) -> Iterator[DoctorFinding]:

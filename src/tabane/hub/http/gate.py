@@ -21,7 +21,7 @@ from tabane.hub.rpc.permission import LOOPBACK, LoopbackAccess, token_file
 from tabane.messages import Lang, language
 from tabane.operations import Caller, Face
 from tabane.operations.caller import LOCAL, METRICS, Access
-from tabane.settings.addresses import WILDCARDS, networks
+from tabane.settings.addresses import WILDCARDS, in_url, networks
 from tabane.text.nearest_names import nearest
 from tabane.web.paths import is_web_path
 from tabane.wire.http import allowed_host, allowed_origin, bearer, offered, own_origin
@@ -125,7 +125,7 @@ class HttpGate:
         if not (origin.secure or self._is_health_check(request)):
             raise self._note_exposed(request)
         settings = self._context.settings
-        names = [] if settings.host in WILDCARDS else [_bracketed(settings.host)]
+        names = [] if settings.host in WILDCARDS else [in_url(settings.host)]
         if settings.public_url:
             public = settings.public_url.partition("://")[2].rstrip("/").lower()
             # Clients leave the default port out, and it need not be the hub's own: a proxy may have it.
@@ -399,10 +399,6 @@ def token_in(request: HttpRequest) -> str | None:
         return bearer(request.headers["authorization"]) or ""
     protocols = offered(request.headers.get("sec-websocket-protocol"))
     return next((one.removeprefix(TOKEN) for one in protocols if one.startswith(TOKEN)), None)
-
-
-def _bracketed(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
 
 
 def json_reply(status: int, body: bytes) -> HttpReply:

@@ -51,7 +51,9 @@ def run_detached(arguments: Sequence[str]) -> int:
     if list(arguments) == [connector.TRY]:
         return 0
     faulthandler.enable()  # a crash of native code leaves its last words, too
-    started_by, voice, flags = _parse_internal(arguments)
+    origin, pipe, *flags = arguments
+    started_by = origin.removeprefix("--started-by=")
+    voice = _LaunchReport(int(pipe.removeprefix("--pipe=")))
     try:
         return _detached(started_by, flags, voice)
     except TabaneError as error:
@@ -265,11 +267,6 @@ def _become_next(origin: LaunchOrigin, lock: HomeLock, umask: int) -> NoReturn:
         command = [connector.COMMAND, f"--started-by={origin.started_by}", "--pipe=-1"]
     arguments = [sys.executable, "-P", "-m", "tabane", *command, *origin.flags]
     os.execve(sys.executable, arguments, {**os.environ, **lock.pass_on()})
-
-
-def _parse_internal(arguments: Sequence[str]) -> tuple[str, _LaunchReport, list[str]]:
-    started_by, pipe, *flags = arguments
-    return started_by.removeprefix("--started-by="), _LaunchReport(int(pipe.removeprefix("--pipe="))), flags
 
 
 def _prepare_endpoint(settings: Settings) -> Endpoint:

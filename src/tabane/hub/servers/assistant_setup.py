@@ -44,7 +44,6 @@ from tabane.servers.assistants.importing import ImportedServer, input_variable, 
 from tabane.servers.assistants.installation import TabaneCommand, launcher, snippet
 from tabane.servers.assistants.restoration import (
     Backups,
-    FileBackup,
     Restoration,
     read_text,
     state_of,
@@ -181,7 +180,8 @@ class AssistantSetups:
 
         def restore() -> list[dict[str, Any]]:
             backups = Backups(self._context.home)
-            done = [undo(backups, each) for each in _chosen(backups, params)]
+            kept = backups.all([_client(name).name for name in params.assistants])
+            done = [undo(backups, each) for each in kept if client_named(each.client) is not None]
             return [_undo_row(each, caller.lang) for each in (*done, *backups.unreadable(params.assistants))]
 
         async with self._turn:
@@ -319,12 +319,6 @@ def _client(name: str) -> Client:
     return client
 
 
-def _chosen(backups: Backups, params: ChosenAssistants) -> list[FileBackup]:
-    """Return the backups of some assistants, or of all."""
-    names = [_client(name).name for name in params.assistants]
-    return [each for each in backups.all(names) if client_named(each.client) is not None]
-
-
 def _answered(server: ImportedServer) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return a definition with the defaults of its inputs, and the variables of those without one."""
     missing: dict[str, str] = {}
@@ -345,20 +339,18 @@ def _lines_to_paste(client: Client | None, command: TabaneCommand) -> str:
     return snippet(place, "tabane", command.entry(place, "tabane", client.mode if client else None))
 
 
-def _state_of(part: AssistantPlan) -> str:
-    if part.problem is not None:
-        return "problem"
-    if part.file is None:
-        return "by_hand"
-    return {"installed": "absent", "updated": "outdated"}.get(part.status, "connected")
-
-
 def _assistant_row(part: AssistantPlan, lang: Lang, new: Collection[str] = ()) -> dict[str, Any]:
     """Return an assistant for people. ``new`` are servers that Tabane does not have yet."""
+    if part.problem is not None:
+        state = "problem"
+    elif part.file is None:
+        state = "by_hand"
+    else:
+        state = {"installed": "absent", "updated": "outdated"}.get(part.status, "connected")
     return {
         "name": part.client.name,
         "title": part.client.title,
-        "state": _state_of(part),
+        "state": state,
         "mode": part.mode,
         "path": str(part.file.path) if part.file else None,
         "moves": [_move_row(move, new) for move in part.moves],

@@ -157,7 +157,9 @@ class EverythingSearch:
         most, keywords = max(params.top_k, _FEWEST), params.keywords
         request = SearchRequest(params.query[:_LONGEST], most, keywords=keywords, exact=len(kinds) > 1)
         outcomes = await asyncio.gather(*(self._ask(kind, caller, request) for kind in kinds))
-        if not request.exact or any(isinstance(each, KindAnswer) and _has_texts(each) for each in outcomes):
+        found = [each for each in outcomes if isinstance(each, KindAnswer)]
+        # tools know no phrases
+        if not request.exact or any(each.kind != "tools" and each.answer.hits for each in found):
             return outcomes
         return await asyncio.gather(
             *(self._ask(kind, caller, replace(request, exact=False)) for kind in kinds)
@@ -172,11 +174,6 @@ class EverythingSearch:
         except TabaneError as error:
             log.warning("%s cannot be searched: %s", kind, error)
             return error
-
-
-def _has_texts(found: KindAnswer) -> bool:
-    """Return whether there are hits of a kind that knows phrases: tools do not."""
-    return found.kind != "tools" and bool(found.answer.hits)
 
 
 async def _entries(params: SearchEverything, answers: Sequence[KindAnswer]) -> list[ThingEntry]:

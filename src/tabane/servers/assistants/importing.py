@@ -202,10 +202,6 @@ def replacement_for(name: str, definition: Mapping[str, Any]) -> Message | None:
     return next((why for is_it, why in _SERVERS if is_it(command)), None)
 
 
-def _is_monoread(command: _ComparedCommand) -> bool:
-    return "monoread" in command.parts and "mcp" in command.words
-
-
 def _is_twilog(command: _ComparedCommand) -> bool:
     return not command.parts.isdisjoint(
         ("twilog-mcp-server", "twilog_mcp_server", "twilog_mcp_server.py", "twilog-search", "twilog-mcp")
@@ -216,10 +212,6 @@ def _is_semche(command: _ComparedCommand) -> bool:
     if "SEMCHE_CHROMA_DIR" in command.env or "semche" in command.parts:
         return True
     return command.name == "semche" and command.host in _LOOPBACK
-
-
-def _is_search_mcp(command: _ComparedCommand) -> bool:
-    return "search-mcp" in command.parts
 
 
 _SERVERS: tuple[tuple[Callable[[_ComparedCommand], bool], Message], ...] = (
@@ -237,9 +229,12 @@ _SERVERS: tuple[tuple[Callable[[_ComparedCommand], bool], Message], ...] = (
             "documents with: tabane docs import-chroma"
         ),
     ),
-    (_is_monoread, say("Tabane has monoread's tool built in (read_url_content)")),
     (
-        _is_search_mcp,
+        lambda found: "monoread" in found.parts and "mcp" in found.words,
+        say("Tabane has monoread's tool built in (read_url_content)"),
+    ),
+    (
+        lambda found: "search-mcp" in found.parts,
         say(
             "Tabane replaces search-mcp. To import its servers, give its configuration file: "
             "tabane servers import --from config/mcp-servers.json"

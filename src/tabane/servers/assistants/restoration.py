@@ -249,7 +249,10 @@ def _undo_locked(backups: Backups, backup: FileBackup, target: Path, *, dry: boo
         if not dry and merged.text != current:
             if read_text(target) != current:  # the program has just written it
                 continue
-            _replace(target, merged.text)
+            if merged.text is None:
+                target.unlink()
+            else:
+                write_private(target, merged.text.encode(), stat.S_IMODE(target.stat().st_mode))
         outcome: Outcome = "restored" if merged.text == backup.before else "merged"
         return _finished(backups, backup, outcome, merged.remarks, dry=dry)
     return _failed(backups, backup, say("its program keeps changing it. Close it, and try again"))
@@ -285,14 +288,6 @@ def _finished(
         else:
             backups.remove(backup)
     return Restoration(backup.client, Path(backup.path), outcome, remarks, kept, tuple(backup.moved))
-
-
-def _replace(target: Path, text: str | None) -> None:
-    if text is None:
-        target.unlink()
-        return
-    mode = stat.S_IMODE(target.stat().st_mode)
-    write_private(target, text.encode(), mode)
 
 
 def read_text(path: Path) -> str | None:
@@ -339,7 +334,9 @@ def merged_text(backup: FileBackup, current: str) -> MergedText:
     editing = format_of(backup.form)
     was, left, value = editing.value(before), editing.value(after), editing.value(now)
     targets, remarks = _targets(backup, was, left, value)
-    made = _made_containers(backup, was)
+    objects = {change.path[:depth] for change in backup.changes for depth in range(1, len(change.path))}
+    # objects of servers that were not there before the setup, the deepest first
+    made = sorted((path for path in objects if value_at(was, path) in (GONE, None)), key=len, reverse=True)
     wanted = _pruned(_with_targets(value, targets), made)
     if backup.before is None and not wanted:
         return MergedText(None, tuple(remarks))
@@ -434,13 +431,6 @@ def _with_targets(value: Any, targets: Sequence[tuple[Keys, Any]]) -> Any:
         else:
             place[path[-1]] = target
     return whole
-
-
-def _made_containers(backup: FileBackup, was: Any) -> list[Keys]:
-    """Return the objects of servers that were not there before the setup, the deepest first."""
-    found = {change.path[:depth] for change in backup.changes for depth in range(1, len(change.path))}
-    made = [path for path in found if value_at(was, path) is GONE or value_at(was, path) is None]
-    return sorted(made, key=len, reverse=True)
 
 
 def _pruned(value: Any, made: Sequence[Keys]) -> Any:

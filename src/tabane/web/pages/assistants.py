@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlencode, urlsplit
 
@@ -40,7 +41,10 @@ OUTCOMES: Mapping[str, Message] = {
 
 async def assistant_list(request: PageRequest) -> WholePage:
     """Show the assistants of this machine, the others, and who is connected now."""
-    found, job = await asyncio.gather(_found(request), _running_setup(request))
+    # nobody who may not see jobs gets any
+    found, jobs = await asyncio.gather(_found(request), request.rows("list_jobs"))
+    running = (each for each in jobs if each["status"] == "running")
+    job = next((each for each in running if each["operation"] == "set_up_assistants"), None)
     return WholePage("assistants/list.html", say("Connect an assistant"), found | {"job": job}, "servers")
 
 
@@ -79,7 +83,11 @@ async def connect(request: PageRequest) -> PageAnswer:
 
 async def progress(request: PageRequest) -> Fragment:
     """Return the state of a setup."""
-    job = await _setup_job(request, request.query.get("job", ""))
+    job: dict[str, Any] | None = None
+    with suppress(UnknownName):  # the hub forgets jobs that are over
+        job = await request.call("follow_job", job=request.query.get("job", ""), wait=0)
+    if job is not None and job["operation"] != "set_up_assistants":
+        job = None
     over = job is not None and job["status"] != "running"
     return Fragment("assistants/progress.html", {"job": job}, events=("assistants",) if over else ())
 
@@ -141,23 +149,6 @@ async def _session_context(request: PageRequest, rows: list[dict[str, Any]]) -> 
             for row in used["results"]:
                 calls[row["client"]] += row["calls"]
     return {"sessions": rows, "calls": calls, "counted": known}
-
-
-async def _running_setup(request: PageRequest) -> dict[str, Any] | None:
-    """Return the setup that runs now; None if there is none, or the person may not see jobs."""
-    jobs = await request.rows("list_jobs")
-    return next(
-        (job for job in jobs if job["operation"] == "set_up_assistants" and job["status"] == "running"), None
-    )
-
-
-async def _setup_job(request: PageRequest, key: str) -> dict[str, Any] | None:
-    """Return the state of a job; None if the hub does not know it (any more)."""
-    try:
-        found: dict[str, Any] = await request.call("follow_job", job=key, wait=0)
-    except UnknownName:
-        return None
-    return found if found["operation"] == "set_up_assistants" else None
 
 
 ROUTES = (

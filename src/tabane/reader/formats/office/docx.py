@@ -390,7 +390,9 @@ class WordDocument:
             return
         properties = named_child(node, "tblPr")
         style = self._styles.style(value_of(properties, "tblStyle") or self._styles.usual("table"))
-        rows = [row for row, _ in elements_within(node, "tr", _ROW_WRAPPERS) if not _is_deleted(row)]
+        every_row = (row for row, _ in elements_within(node, "tr", _ROW_WRAPPERS))
+        # without those that a tracked change deletes
+        rows = [row for row in every_row if named_child(row, "trPr", "del") is None]
         looks = _CellLooks(style, properties, len(rows))
         own_ground = shading(named_child(properties, "shd"), self._theme)
         if own_ground is not None:
@@ -605,8 +607,3 @@ def _spans_down(rows: list[list[tuple[etree._Element, int]]]) -> dict[tuple[int,
             column += wide
         above = going
     return found
-
-
-def _is_deleted(row: etree._Element) -> bool:
-    """Return whether a tracked change deletes the row."""
-    return named_child(row, "trPr", "del") is not None
