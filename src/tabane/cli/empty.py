@@ -25,22 +25,23 @@ _NOTHING = say(
 )
 
 
-class _NamedServer(Struct):
+class _ListedServer(Struct):
     name: str
+    tools: int | None = None
 
 
 class _ListedServers(Struct):
-    results: list[_NamedServer]
+    results: list[_ListedServer]
 
 
-def server_names_of(hub: HubClient) -> list[str]:
-    """Return the names of the servers that a hub knows."""
-    return [server.name for server in read_result(hub.call("list_servers"), _ListedServers).results]
+def tools_by_server(hub: HubClient) -> dict[str, int | None]:
+    """Return the number of tools of each server that a hub knows; None if it has not listed them yet."""
+    return {each.name: each.tools for each in read_result(hub.call("list_servers"), _ListedServers).results}
 
 
 def no_tools(hub: HubClient) -> Message:
     """Return why no tool is listed."""
-    return NO_TOOLS if server_names_of(hub) else NO_SERVERS
+    return NO_TOOLS if tools_by_server(hub) else NO_SERVERS
 
 
 def no_posts(hub: HubClient) -> Message | None:

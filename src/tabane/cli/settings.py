@@ -53,7 +53,7 @@ def list_(terminal: Terminal, changed: bool) -> None:
         [say("setting"), say("value"), say("source"), say("next start")],
         [
             (row["name"],
-             row["value"] if row["kind"] == "bytes" else " ".join(filter(None, (row["value"], row["unit"]))),
+             " ".join(filter(None, (row["value"], row["unit"] if row["kind"] != "bytes" else None))),
              " ".join(filter(None, (row["source"], row["where"]))),
              row.get("pending"))
             for row in found["results"]

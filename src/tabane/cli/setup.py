@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct, field
 
+from tabane.cli.empty import tools_by_server
 from tabane.cli.install import keep_environment, known_client, machine, tabane_command
 from tabane.cli.options import agreed_option, client_names, dry_run_option, json_option, mode_option, option
 from tabane.cli.output import FAILED, Command, Terminal, examples, lang, text
@@ -24,7 +25,6 @@ from tabane.cli.servers_import import InputAnswers, report_missing
 from tabane.cli.setup_completion import CLIENT as COMPLETION
 from tabane.cli.setup_completion import offer_completion
 from tabane.errors import BadArguments, TabaneError
-from tabane.hub.local.client import read_result
 from tabane.hub.local.endpoint import home_of
 from tabane.messages import Message, say
 from tabane.servers.assistants.consolidation import (
@@ -344,17 +344,6 @@ class _Done(Struct):
         terminal.say(say("To undo all of this: tabane setup --undo"))
 
 
-class _ServerTools(Struct):
-    """A server of the hub, with the number of its tools: None if it has not listed them."""
-
-    name: str
-    tools: int | None = None
-
-
-class _ListedServers(Struct):
-    results: list[_ServerTools]
-
-
 class _Setup:
     """Imports the servers, writes the entries, and checks a call through each."""
 
@@ -407,9 +396,8 @@ class _Setup:
         if not started.pending:
             return
         with suppress(TabaneError):
-            listed = read_result(self._terminal.hub().call("list_servers"), _ListedServers).results
-            ready = {each.name: each.tools for each in listed if each.tools is not None}
-            started.pending = [name for name in started.pending if name not in ready]
+            tools = tools_by_server(self._terminal.hub())
+            started.pending = [name for name in started.pending if tools.get(name) is None]
 
     def _check(self, done: Sequence[_DoneAssistant]) -> None:
         able = [each for each in done if each.error is None and each.part.entries]

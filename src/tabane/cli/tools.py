@@ -15,7 +15,7 @@ import click
 from tabane.catalog.operations.table import SearchTools
 from tabane.cli.approvals import approved_call
 from tabane.cli.arguments import check_pairs, completed_pairs, read_object, read_pairs
-from tabane.cli.empty import NO_SERVERS, no_tools, server_names_of
+from tabane.cli.empty import NO_SERVERS, no_tools, tools_by_server
 from tabane.cli.operation_command import Column, operation_command, print_rows
 from tabane.cli.options import (
     COMPLETION_LIMIT,
@@ -95,7 +95,7 @@ def tools() -> None: ...
 def _print_search(terminal: Terminal, found: Any) -> str:
     """Return the results. Where only Tabane's own tools were found, say so if there is no server."""
     own = all("__" not in row.get("name", "") for row in found.get("results", ()))
-    if own and not server_names_of(terminal.hub()):
+    if own and not tools_by_server(terminal.hub()):
         terminal.note(NO_SERVERS)
     return str(found.get("text", ""))
 
@@ -287,7 +287,7 @@ def _servers_named(hub: HubClient, name: str) -> Iterator[None]:
         yield
     except HubCallDeclined as error:
         server = name.partition("__")[0]
-        known = server_names_of(hub)
+        known = tools_by_server(hub)
         near = () if server == name or server in known else nearest(server, known)
         if not near:
             raise
