@@ -47,6 +47,17 @@ def listed(*arguments: str) -> list[str]:
     return re.findall(r"^  ([a-z]+)  ", printed.partition(text(say("Everyday")))[2], re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    ("written", "word"), [('lang = "ja"\n', "毎日使うコマンド"), ("lang = \n", "Everyday")]
+)
+def test_a_command_speaks_the_language_of_the_settings(tmp_path: Path, written: str, word: str) -> None:
+    settings = tmp_path / "tabane.toml"
+    settings.write_text(written)
+    settings.chmod(0o600)
+    shown = run(tmp_path, "--help", TABANE_LANG="", LC_ALL="C.UTF-8", TABANE_CONFIG=str(settings)).stdout
+    assert word in shown
+
+
 def test_the_help_shows_the_everyday_commands_and_names_the_way_to_the_rest() -> None:
     shown = listed("--help")
     assert 10 <= len(shown) <= 14

@@ -165,7 +165,7 @@ def _notes(client: Client, reach: HubReach) -> Iterator[Message]:
     if host is None:
         yield say("A colleague who has Tabane runs this line. It sets up {title}.", title=client.title)
     elif client.name != "claude-code":
-        yield say("It belongs into this file of {title}: {path}", title=client.title, path=_file(client))
+        yield say("Add it to this file of {title}: {path}", title=client.title, path=_file(client))
     if reach.authority is not None:
         yield say(
             "Send this file too. Your colleague saves it as {name} in the home folder: {path}",

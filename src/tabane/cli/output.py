@@ -40,6 +40,7 @@ from tabane.cli.terminal_text import StyledText
 from tabane.errors import BadArguments, CallerError, TabaneError, UnknownName
 from tabane.messages import Lang, Message, filled, language, say
 from tabane.messages.server_states import words_of_state
+from tabane.settings.files import config_folder, read_trusted
 from tabane.text.control_characters import ascii_json, escaped_controls, without_controls
 from tabane.text.nearest_names import nearest
 
@@ -60,10 +61,24 @@ CLEAR_LINE = "\r\x1b[K"
 
 @lru_cache(maxsize=1)
 def lang() -> Lang:
-    """Return the language of this process: TABANE_LANG, else its locale."""
+    """Return the language of this process: TABANE_LANG, else the setting, else its locale."""
     environ = os.environ
     names = (environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
-    return language(environ.get("TABANE_LANG", "auto").lower(), *names)
+    return language((environ.get("TABANE_LANG") or _lang_of_settings()).lower(), *names)
+
+
+def _lang_of_settings() -> str:
+    """Return ``lang`` of the settings file; auto if that cannot be read, which the command itself reports."""
+    named = os.environ.get("TABANE_CONFIG")
+    try:
+        written = read_trusted(named or config_folder(os.environ) / "tabane.toml")
+        if b"lang" not in written:
+            return "auto"
+        import tomllib  # few have the setting
+
+        return str(tomllib.loads(written.decode()).get("lang", "auto"))
+    except (OSError, ValueError, TabaneError):
+        return "auto"
 
 
 def text(message: Shown) -> str:

@@ -79,7 +79,7 @@ def create(terminal: Terminal, names: tuple[str, ...], new_authority: bool) -> N
     if made.new_authority:
         terminal.note(say("Your colleagues need this file once: {path}", path=made.authority))
     else:
-        terminal.note(say("Your colleagues have to do nothing: the authority is the same."))
+        terminal.note(say("Your colleagues do not have to change anything: the authority is the same."))
     _tell_next_steps(terminal, later)
 
 
