@@ -112,12 +112,13 @@ def test_an_unknown_assistant_makes_no_key(lead: Home) -> None:
     assert "nobody" not in lead.run("keys", "list").out
 
 
-def test_a_key_is_not_lost_if_the_hub_serves_no_http(tmp_path: Path) -> None:
+def test_no_key_is_made_for_a_colleague_if_the_hub_serves_no_http(tmp_path: Path) -> None:
     home = Home(tmp_path)
     with hub(home):
-        made = home.run("keys", "create", "ci", "--allow", "*", "--print-client").succeeded
-    assert KEY.fullmatch(made.out.strip())
-    assert "serves no HTTP" in made.err
+        wrong = home.run("keys", "create", "ci", "--allow", "*", "--print-client")
+        assert (wrong.status, wrong.out) == (1, "")
+        assert "serves no HTTP" in wrong.err
+        assert "ci" not in home.run("keys", "list").out
 
 
 # -- tabane install --url --------------------------------------------------------------------------------

@@ -73,6 +73,13 @@ class ClientText(Struct, frozen=True):
     notes: list[str]
 
 
+def check_reach(terminal: Terminal, host: str) -> None:
+    """Raise UnknownName for the host, and ConfigurationError if nobody can connect, before a key is made."""
+    if host:
+        known_client(host)
+    hub_reach(terminal)
+
+
 def hub_reach(terminal: Terminal) -> HubReach:
     """Return how others reach the hub of this command. Raises ConfigurationError if it serves no HTTP."""
     if terminal.url and "://" in terminal.url:

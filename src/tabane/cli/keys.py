@@ -50,13 +50,13 @@ _LABELS = {
 
 
 def _new_key(options: dict[str, Any]) -> dict[str, Any]:
-    host = options.pop("print_client", None)
-    if host:
-        from tabane.cli.install import known_client  # other commands need no assistants
-
-        known_client(host)
     if not (options.get("allow") or options.get("profile")):
         raise click.UsageError(text(say("Say what the key may use: --allow PATTERN, or --profile PROFILE")))
+    host = options.pop("print_client", None)
+    if host is not None:
+        from tabane.cli.client_letter import check_reach  # reads certificates, and its libraries load slowly
+
+        check_reach(click.get_current_context().obj, host)
     return options
 
 
@@ -73,7 +73,7 @@ def _changes(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_client(terminal: Terminal, made: dict[str, Any]) -> dict[str, Any]:
-    """Add what to send to the person. A key that was made is printed, also if nobody can connect yet."""
+    """Add what to send to the person. A key that was made is printed, also if that fails."""
     host = click.get_current_context().params.get("print_client")
     if host is None:
         return made
