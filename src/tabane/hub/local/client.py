@@ -260,9 +260,12 @@ class HubClient:
 
     def _line(self, deadline: float | None) -> bytes:
         while not self._lines:
-            lines = self._splitter.feed(self._read(deadline))
-            self._lines = [line for line in lines if not line.startswith(b'{"tabane":')]
+            self._lines = self._split(self._read(deadline))
         return self._lines.pop(0)
+
+    def _split(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that these bytes complete."""
+        return [line for line in self._splitter.feed(chunk) if not line.startswith(b'{"tabane":')]
 
     def _read(self, deadline: float | None) -> bytes:
         while True:
