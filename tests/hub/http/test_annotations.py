@@ -80,6 +80,8 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "hello": {"name": "x"},
         "hub_status": {"settings": True},
         "list_live_calls": {},
+        "list_assistants": {},
+        "preview_setup": {},
         "list_models": {},
         "list_questions": {},
         "list_definition_changes": {},

@@ -112,12 +112,12 @@ async def get_documentation(caller: Caller, params: GetDocumentation) -> dict[st
         section = _anchored(page, anchor, texts)
         return {"section": section.key, "title": section.title, "text": section.text}
     if not line:
-        return {"section": page, "title": page, "text": texts[page]}
+        return {"section": page, "title": page, "text": _COMMENT.sub("", texts[page])}
     if not line.isdecimal():
         raise BadArguments(say("section: {line} is not a line number", line=line), "section")
     parts = list(sections(page, texts[page]))
     if not parts:
-        return {"section": page, "title": page, "text": texts[page]}
+        return {"section": page, "title": page, "text": _COMMENT.sub("", texts[page])}
     # The section that contains the line, or the first one for an earlier line.
     section = next((part for part in reversed(parts) if part.line <= int(line)), parts[0])
     return {"section": section.key, "title": section.title, "text": section.text}
