@@ -212,13 +212,15 @@ class HubClient:
     def _raised(self, error: Any) -> TabaneError:
         """Return the error of an answer.
 
-        A hub of another build may lack a method, or fail since its code was replaced. Then the error says so.
+        A hub of another build may lack a method or a parameter, or fail since its code was replaced. Then the
+        error says so.
         """
         found = raised(error)
         there, here = self.welcome.version, this_build().name
         if there in ("", here):  # a hub at a URL does not name its build
             return found
-        if isinstance(found, HubCallDeclined) and found.answered == METHOD_NOT_FOUND:
+        unknown = any(part in str(found.message) for part in _UNKNOWN_PARAMETER)
+        if isinstance(found, HubCallDeclined) and (found.answered == METHOD_NOT_FOUND or unknown):
             return HubCallDeclined(_not_understood(found.message), found.answered, found.data)
         if isinstance(found, HubCallFailed) and _reason_of(found) == "internal":
             why = say(
@@ -332,6 +334,10 @@ def read_result(found: Any, result: type[T]) -> T:
         return msgspec.convert(found, result)
     except msgspec.ValidationError as error:
         raise HubError(_not_understood(error)) from None
+
+
+_UNKNOWN_PARAMETER = ("unknown field `", "` は存在しません")
+"""Parts of what a hub says in its two languages if it does not know a parameter."""
 
 
 def _not_understood(reason: object) -> Message:
