@@ -1,6 +1,6 @@
 """Memory of what a person has running: ``python -m benchmarks.memory [--minutes 60] [--idle 12] [--write]``.
 
-A hub with four servers and two assistants, and one with 10,000 posts, from the commands of the README on
+A hub with four servers and two assistants, and one with 10,000 posts, from their first commands on
 until they were idle for a while. The servers themselves are not counted: they need the same without Tabane.
 """
 
@@ -40,7 +40,7 @@ QUERIES = (
 )  # fmt: skip
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS")
 _METHOD = """
-- The first home has the server of the README's quick start (`uvx mcp-server-time`) and three that answer at
+- The first home has one real server (`uvx mcp-server-time`) and three that answer at
   once. The second one has {posts:,} posts of realistic lengths, embedded by the default model, and no server.
 - Use is a tool call every {call:.0f} seconds, a tool search every minute, and a search over everything every
   {search:.0f} seconds, from two assistants. Memory is looked at five seconds after the last command.
@@ -51,7 +51,7 @@ _METHOD = """
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was in memory at one time, in MB (10⁶ bytes), by part, and together."""
+    """Resident memory at one time, in MB (10⁶ bytes): by part, and of all parts together."""
 
     when: str
     parts: dict[str, float]
@@ -105,11 +105,7 @@ async def _with_servers(folder: Path, used: float, idle: float) -> list[Look]:
         await run.look("two assistants, four servers")
         await run.command("search", QUERIES[0])
         await run.look("after one search")
-        await run.use(used, "time__get_current_time", {"timezone": "Asia/Tokyo"})
-        await run.look(f"after {used / 60:.0f} minutes of use")
-        await asyncio.sleep(idle)
-        await run.look(f"{idle / 60:.0f} idle minutes later")
-        return run.looks
+        return await run.used_and_idle(used, idle, "time__get_current_time", {"timezone": "Asia/Tokyo"})
     finally:
         await run.close()
 
@@ -131,11 +127,7 @@ async def _with_posts(folder: Path, used: float, idle: float) -> list[Look]:
         await run.connect(2)
         await run.command("posts", "search", QUERIES[1])
         await run.look("after one search, two assistants")
-        await run.use(used, "search_posts_by_text", {"search_term": "今日"})
-        await run.look(f"after {used / 60:.0f} minutes of use")
-        await asyncio.sleep(idle)
-        await run.look(f"{idle / 60:.0f} idle minutes later")
-        return run.looks
+        return await run.used_and_idle(used, idle, "search_posts_by_text", {"search_term": "今日"})
     finally:
         await run.close()
 
@@ -163,6 +155,16 @@ class _Run:
                 running = any(job["status"] == "running" for job in jobs)
                 if not running and any(job["operation"] == "embed" for job in jobs):
                     return
+
+    async def used_and_idle(
+        self, used: float, idle: float, tool: str, arguments: dict[str, str]
+    ) -> list[Look]:
+        """Look after use, and after a time without a request. Return everything that was seen."""
+        await self.use(used, tool, arguments)
+        await self.look(f"after {used / 60:.0f} minutes of use")
+        await asyncio.sleep(idle)
+        await self.look(f"{idle / 60:.0f} idle minutes later")
+        return self.looks
 
     async def use(self, seconds: float, tool: str, arguments: dict[str, str]) -> None:
         """Call and search as two assistants do."""

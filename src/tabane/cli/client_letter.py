@@ -1,6 +1,6 @@
-"""What a colleague gets with a new key: the block for one assistant, or a letter with all common forms.
+"""Instructions for the person who gets a new API key: an entry for one assistant, or a letter for several.
 
-Both have the key, so they go to standard output and nowhere else. All other lines are notes on stderr.
+Both contain the key, so they are printed to standard output and nowhere else. Notes go to standard error.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class HubReach(NamedTuple):
 
 
 class NewKey(Struct, frozen=True):
-    """What a letter says of a key."""
+    """The facts about a key that a letter contains."""
 
     secret: str
     person: str | None = None
@@ -64,7 +64,7 @@ class NewKey(Struct, frozen=True):
 
 
 class ClientText(Struct, frozen=True):
-    """What to send with a new key: the block for ``host``, or a letter. ``notes`` are for who sends it."""
+    """The text to send with a new key: the entry for ``host``, or a letter. ``notes`` are for the sender."""
 
     host: str | None
     url: str

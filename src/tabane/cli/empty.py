@@ -1,4 +1,4 @@
-"""What an answer without rows says: that nothing is there yet, and the command that changes it."""
+"""Messages for empty lists: nothing is there yet, and the command that adds something."""
 
 from __future__ import annotations
 

@@ -246,13 +246,12 @@ _shared = combined(
     "install",
     cls=Command,
     help=say(
-        "Add Tabane to the configuration file of an assistant. Without a name, the assistants on this "
-        "machine are found and offered. Assistants that search tools themselves get all tools (mode full); "
-        "the others get a few tools that find the rest. The rest of the file is preserved, and the previous "
+        "Add Tabane to the configuration file of an assistant. tabane setup does it for all that are found, "
+        "and moves their servers. Assistants that search tools themselves get all tools (mode full); the "
+        "others get a few tools that find the rest. The rest of the file is preserved, and the previous "
         "version is saved as a backup."
     ),
     epilog=examples(
-        "tabane install",
         "tabane install claude-desktop",
         "tabane install codex --mode light",
         "tabane install cursor --project",
@@ -308,18 +307,17 @@ def install(
         remote.keep(terminal, force=force, dry=dry_run)
         terminal.show_json(_installation(terminal, setup, name, mode, force=force, dry=dry_run, url=url))
         return
-    found: Sequence[AssistantSetup] | None = list(setups(folder))
+    found = list(setups(folder))
     if not everywhere:
-        found = _offered(terminal, found or [], name, mode, dry=dry_run, url=url)
-    if found is not None:
-        remote.keep(terminal, force=force, dry=dry_run)
-        none = say("None of the assistants that Tabane knows was found here.")
-        _each(
-            terminal,
-            found,
-            none,
-            lambda one: _installation(terminal, one, name, mode, force=force, dry=dry_run, url=url),
-        )
+        raise BadArguments(_name_one([setup.client.name for setup in found]), "client")
+    remote.keep(terminal, force=force, dry=dry_run)
+    none = say("None of the assistants that Tabane knows was found here.")
+    _each(
+        terminal,
+        found,
+        none,
+        lambda one: _installation(terminal, one, name, mode, force=force, dry=dry_run, url=url),
+    )
 
 
 @click.command(
@@ -442,47 +440,11 @@ def _each(
         click.get_current_context().exit(FAILED)
 
 
-def _offered(
-    terminal: Terminal,
-    found: Sequence[AssistantSetup],
-    name: str,
-    mode: str | None,
-    *,
-    dry: bool,
-    url: str | None,
-) -> list[AssistantSetup] | None:
-    """Return the assistants that need an installation, if the user agrees; None if there is nothing to do."""
-    if not terminal.asks:
-        raise BadArguments(_name_one([setup.client.name for setup in found]), "client")
-    todo = [setup for setup in found if _pending(setup, name, mode, url)]
-    if found and not todo:
-        titles = ", ".join(setup.client.title for setup in found)
-        terminal.say(say("Tabane is already set up in: {titles}", titles=titles))
-        return None
-    rows = [(setup.client.name, setup.client.title, setup.file.path) for setup in todo]
-    terminal.table([say("name"), say("assistant"), say("file")], rows)
-    if todo and not dry and not terminal.agreed(say("Add Tabane to these files?")):
-        terminal.say(say("Nothing was changed."))
-        return None
-    return todo
-
-
 def _has(setup: AssistantSetup, name: str) -> bool:
     """Return whether an uninstallation would change the file, or fail."""
 
     try:
         return name in installation.installed(setup.file)
-    except TabaneError:
-        return True
-
-
-def _pending(setup: AssistantSetup, name: str, mode: str | None, url: str | None) -> bool:
-    """Return whether an installation would change the file, or fail."""
-
-    shared = setup.project is not None
-    wanted = entry_of(setup.client, setup.file.place, name, mode, shared=shared, url=url)
-    try:
-        return installation.install(setup.file, name, wanted, dry=True).status != "unchanged"
     except TabaneError:
         return True
 
@@ -552,15 +514,14 @@ def _rows(folder: Path | None, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _name_one(found: Sequence[str] = ()) -> Message:
-    known = ", ".join(client.name for client in CLIENTS)
     if found:
         return say(
-            "Name an assistant: {known}. Found here: {found}. To set up all of these, use --all.",
-            known=known,
+            "Name an assistant. Found here: {found}. To set up all of these with their servers, run: tabane "
+            "setup. To add only Tabane to them, use --all.",
             found=", ".join(found),
         )
     return say(
         "Name an assistant: {known}. For any other, add the output of tabane install "
         "--print to its configuration.",
-        known=known,
+        known=", ".join(client.name for client in CLIENTS),
     )

@@ -336,7 +336,7 @@ class Main(Group):
         """Run a command line, and exit with its status: 0, 1, 2, or 130 after Ctrl+C."""
         if os.environ.get(VARIABLE):
             importlib.import_module("tabane.cli.completion")
-            with suppress(Exception):  # what is printed now would stand in the line that a person types
+            with suppress(Exception):  # a printed error would appear in the command line being typed
                 super().main(args, prog_name, **extra)
             sys.exit(FAILED)
         if not extra.pop("standalone_mode", True):

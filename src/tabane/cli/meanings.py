@@ -1,9 +1,9 @@
-"""What people mean by words that are no commands of Tabane: from other tools, other orders, other letters.
+"""Command lines that are not Tabane's: aliases, commands of other tools, and advice on what to type instead.
 
-Three tables are the whole knowledge. :data:`RUN` has words that are run as a command, because they mean one
-and do no harm. :data:`ADVICE` has words that mean several or nothing, and what to type instead.
-:data:`OPTIONS` has options of other tools. :data:`FAMILIES` are words for one act: the one that a group has
-is run. Only what none of these knows is compared by its letters.
+:data:`RUN` contains aliases that are run as a command, because they mean one command and do no harm.
+:data:`ADVICE` contains words with several meanings or none, and what to type instead. :data:`OPTIONS` has the
+options of other tools. :data:`FAMILIES` are synonyms: the one that a group has is run. A word that is in none
+of these tables is compared with the commands by its spelling.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ RUN: Mapping[str, str] = {
     "cert": "tls",
     "https": "tls",
 }
-"""What is typed → what is run instead. A word that needs a command which is not here is advice only."""
+"""Aliases: words that are typed → the command that is run."""
 
 ADVICE: Mapping[str, Message] = {
     "config": say(
@@ -349,7 +349,7 @@ ADVICE: Mapping[str, Message] = {
     "secrets show": say("Secrets are not shown. Their names: tabane secrets list"),
     "secrets get": say("Secrets are not shown. Their names: tabane secrets list"),
 }
-"""What is typed → the line that says what is right. ``{file}`` is the servers file."""
+"""Words that are typed → what to type instead. ``{file}`` is the servers file."""
 
 EXTRA: Mapping[str, Message] = {
     "start": say("{command} starts the hub. For a server: tabane servers start {words}"),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec import Struct, field
 
+from tabane.cli.completion import completion_script
 from tabane.cli.empty import tools_by_server
 from tabane.cli.install import keep_environment, known_client, machine, tabane_command
 from tabane.cli.options import agreed_option, client_names, dry_run_option, json_option, mode_option, option
@@ -22,8 +23,6 @@ from tabane.cli.secrets import naming_of, place_name, store_of
 from tabane.cli.servers_add import AddedServers, start_added, warn_of_findings
 from tabane.cli.servers_file import ServersFile, files_changed
 from tabane.cli.servers_import import InputAnswers, report_missing
-from tabane.cli.setup_completion import CLIENT as COMPLETION
-from tabane.cli.setup_completion import offer_completion
 from tabane.errors import BadArguments, TabaneError
 from tabane.hub.local.endpoint import home_of
 from tabane.messages import Message, say
@@ -39,14 +38,28 @@ from tabane.servers.assistants.consolidation import (
 from tabane.servers.assistants.entry_check import check_entry
 from tabane.servers.assistants.first_requests import request_after
 from tabane.servers.assistants.importing import ImportedServer, is_off, with_inputs
-from tabane.servers.assistants.restoration import Backups, Restoration, undo
+from tabane.servers.assistants.restoration import (
+    Backups,
+    FileBackup,
+    Restoration,
+    missing_folders,
+    state_of,
+    undo,
+)
 from tabane.servers.assistants.table import client_named
 from tabane.servers.configuration import written_definitions
 from tabane.servers.editing import add_servers, check_addable
 from tabane.servers.secret_store import SecretMoves, keeping, moves_of, with_values
+from tabane.settings.files import home_folder, write_private
 
 if TYPE_CHECKING:
     from tabane.servers.assistants.entry_check import EntryCheck
+
+_BASH = tuple(f"{where}/share/bash-completion" for where in ("/usr", "/usr/local", "/opt/homebrew"))
+"""Where the package is that loads a user's completions in bash."""
+
+COMPLETION = "shell-completion"
+"""The name of its backup."""
 
 _AT_ONCE = 6
 """Entries that are checked at the same time."""
@@ -125,7 +138,7 @@ def setup(
     else:
         done = _Setup(terminal, place, planning).run()
         done.tell(terminal)
-        offer_completion(ctx, terminal, Backups(home_of(os.environ)), agreed=agreed)
+        _offer_completion(ctx, terminal, Backups(home_of(os.environ)), agreed=agreed)
         done.tell_next(terminal)
         if done.failed:
             ctx.exit(FAILED)
@@ -466,6 +479,58 @@ def _row(part: AssistantPlan, done: _DoneAssistant | None) -> dict[str, Any]:
         "backup": str(applied.backup) if applied and applied.backup else None,
         "check": check.row(lang()) if check else None,
     }
+
+
+# -- completion of a shell ----------------------------------------------------------------------
+
+
+def _offer_completion(ctx: click.Context, terminal: Terminal, backups: Backups, *, agreed: bool) -> None:
+    """Write the completion of this user's shell, if the user agrees. zsh is told the line to add.
+
+    Nobody is asked twice: a file that exists is left alone.
+    """
+    shell = os.path.basename(os.environ.get("SHELL", ""))
+    if shell == "zsh" and terminal.asks:
+        terminal.say(say("Tab completes commands after: tabane completion zsh >> ~/.zshrc"))
+    path = _completion_path(shell)
+    if path is None or path.exists() or not (terminal.asks or agreed):
+        return
+    if not agreed and not terminal.agreed(say("Let Tab complete tabane's commands in {shell}?", shell=shell)):
+        return
+    target = Path(os.path.realpath(path))
+    script = completion_script(ctx, shell) + "\n"
+    backup = FileBackup(
+        client=COMPLETION,
+        path=str(target),
+        form="json",
+        shape="plain",
+        after=script,
+        states=(state_of(script),),
+        folders=tuple(map(str, missing_folders(target.parent))),
+    )
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        backups.save(backup)
+        write_private(target, script.encode(), 0o644)
+    except OSError as error:  # everything else is set up
+        terminal.note(say("{path} cannot be written: {reason}.", path=target, reason=error.strerror))
+        return
+    if not terminal.json:
+        terminal.say(say("Tab completes commands in a new {shell}: {path}", shell=shell, path=target))
+
+
+def _completion_path(shell: str) -> Path | None:
+    """Return the file that a shell loads by itself, without an edit of its own; None if there is none."""
+    home = Path(home_folder(os.environ))
+    if shell == "fish":
+        given = os.environ.get("XDG_CONFIG_HOME", "")
+        folder = (Path(given) if os.path.isabs(given) else home / ".config") / "fish"
+        return folder / "completions" / "tabane.fish" if folder.exists() else None
+    if shell == "bash" and any(os.path.exists(place) for place in _BASH):
+        given = os.environ.get("XDG_DATA_HOME", "")
+        folder = Path(given) if os.path.isabs(given) else home / ".local" / "share"
+        return folder / "bash-completion" / "completions" / "tabane"
+    return None
 
 
 # -- undoing -------------------------------------------------------------------------------------

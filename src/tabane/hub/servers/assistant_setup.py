@@ -13,7 +13,6 @@ import json
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,9 @@ from tabane.servers.assistants.importing import ImportedServer, input_variable, 
 from tabane.servers.assistants.installation import TabaneCommand, launcher, snippet
 from tabane.servers.assistants.restoration import (
     Backups,
+    LineChange,
     Restoration,
+    line_changes,
     read_text,
     state_of,
     undo,
@@ -419,12 +420,15 @@ def _file_row(part: AssistantPlan) -> dict[str, Any]:
     editing = format_of(file.place.form)
     before = (read_text(file.path) or "").removeprefix("\ufeff")
     after = edited(editing, file, before, [move.path for move in part.moves], part.entries)
-    rows = list(_changed_lines(before.splitlines(), after.splitlines()))
+    lines = before.splitlines()
+    changes = line_changes(lines, after.splitlines())
+    rows = list(_changed_lines(lines, changes or ()))
     value = editing.value(before)
     places = {file.place.key, *(move.path[:-1] for move in part.moves)}
     hidden = [secret for place in places for secret in _hidden_in(value_at(value, place))]
     hidden += _named_secrets(value)  # lines between two changes may be of anything else
-    if any(len(row["text"]) > LONGEST_LINE for row in rows) or not _are_written(hidden, before):
+    long = changes is None or any(len(row["text"]) > LONGEST_LINE for row in rows)
+    if long or not _are_written(hidden, before):
         rows = list(_entry_lines(part))
     redactor = Redactor(hidden)
     shown = [row | {"text": redactor.text(row["text"])} for row in rows[:MOST_LINES]]
@@ -456,30 +460,24 @@ def _are_written(hidden: Iterable[str], text: str) -> bool:
     )
 
 
-def _changed_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the lines that a change removes and adds, and before each place the number of its line.
+def _changed_lines(before: Sequence[str], changes: Iterable[LineChange]) -> Iterator[dict[str, Any]]:
+    """Yield the lines that changes remove and add, and before each place the number of its line.
 
     Of equal lines, only those between two changes that are close together are shown.
     """
-    shared = min(len(before), len(after))
-    head = next((at for at in range(shared) if before[at] != after[at]), shared)
-    tail = next((at for at in range(shared - head) if before[-1 - at] != after[-1 - at]), shared - head)
-    one, two = before[head : len(before) - tail], after[head : len(after) - tail]
     end = -1
-    for kind, begin, stop, left, right in SequenceMatcher(None, one, two).get_opcodes():
-        if kind == "equal":
-            continue
-        if end >= 0 and begin - end <= NEAR:
-            yield from ({"mark": " ", "text": line} for line in one[end:begin])
+    for change in changes:
+        if end >= 0 and change.begin - end <= NEAR:
+            yield from ({"mark": " ", "text": line} for line in before[end : change.begin])
         else:
-            yield {"mark": "@", "text": "", "line": head + begin + 1}
-        yield from ({"mark": "-", "text": line} for line in one[begin:stop])
-        yield from ({"mark": "+", "text": line} for line in two[left:right])
-        end = stop
+            yield {"mark": "@", "text": "", "line": change.begin + 1}
+        yield from ({"mark": "-", "text": line} for line in before[change.begin : change.end])
+        yield from ({"mark": "+", "text": line} for line in change.lines)
+        end = change.end
 
 
 def _entry_lines(part: AssistantPlan) -> Iterator[dict[str, Any]]:
-    """Yield the names of the entries that move out, and the new ones: of a file that is one long line."""
+    """Yield the names of the entries that move out, and the new ones: of a file whose lines show too much."""
     assert part.file is not None
     yield from ({"mark": "-", "text": ".".join(move.path)} for move in part.moves)
     for name, entry in part.entries.items():

@@ -488,7 +488,9 @@ def _json_span(text: str, path: Keys) -> tuple[int, int] | None:
 # -- lines ---------------------------------------------------------------------------------------
 
 
-class _LineChange(Struct, frozen=True, order=True):
+class LineChange(Struct, frozen=True, order=True):
+    """Lines ``begin`` to ``end`` of a text, counted from 0, and those that are in their place in another."""
+
     begin: int
     end: int
     lines: tuple[str, ...]
@@ -497,8 +499,8 @@ class _LineChange(Struct, frozen=True, order=True):
 def _by_lines(before: str, after: str, now: str) -> str | None:
     """Return ``now`` with the changes from ``after`` to ``before``; None if both changed the same lines."""
     base = after.splitlines(keepends=True)
-    back = _line_changes(base, before.splitlines(keepends=True))
-    theirs = _line_changes(base, now.splitlines(keepends=True))
+    back = line_changes(base, before.splitlines(keepends=True))
+    theirs = line_changes(base, now.splitlines(keepends=True))
     if back is None or theirs is None:
         return None
     changes = sorted({*back, *theirs})
@@ -513,7 +515,8 @@ def _by_lines(before: str, after: str, now: str) -> str | None:
     return "".join([*made, *base[at:]])
 
 
-def _line_changes(base: Sequence[str], other: Sequence[str]) -> list[_LineChange] | None:
+def line_changes(base: Sequence[str], other: Sequence[str]) -> list[LineChange] | None:
+    """Return the changes from ``base`` to ``other``, in order; None if they are too far apart to compare."""
     shared = min(len(base), len(other))
     head = next((at for at in range(shared) if base[at] != other[at]), shared)
     tail = next((at for at in range(shared - head) if base[-1 - at] != other[-1 - at]), shared - head)
@@ -522,7 +525,7 @@ def _line_changes(base: Sequence[str], other: Sequence[str]) -> list[_LineChange
         return None
     codes = SequenceMatcher(None, one, two, autojunk=False).get_opcodes()
     return [
-        _LineChange(head + begin, head + end, tuple(two[start:stop]))
+        LineChange(head + begin, head + end, tuple(two[start:stop]))
         for kind, begin, end, start, stop in codes
         if kind != "equal"
     ]
