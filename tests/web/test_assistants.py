@@ -103,6 +103,18 @@ async def test_a_file_of_one_line_is_shown_by_its_entries(tmp_path: Path) -> Non
     assert "- mcpServers.issues" in shown
 
 
+async def test_changes_that_are_thousands_of_lines_apart_are_shown_by_their_entries(tmp_path: Path) -> None:
+    history = {"tips": dict.fromkeys(map(str, range(5_000)), 1)}  # as Claude Code keeps it beside its servers
+    own = {"/p": {"mcpServers": {"own": child()}}}
+    whole = {"mcpServers": {"a": child("--tools", "2")}, **history, "projects": own}
+    (tmp_path / ".claude.json").write_text(json.dumps(whole, indent=2))
+    async with web_hub(tmp_path, {}) as here:
+        person = await signed_in(here)
+        shown = html.unescape(text(await person.content("/assistants/-/preview?names=claude-code")))
+    assert "- mcpServers.a" in shown
+    assert "- projects./p.mcpServers.own" in shown
+
+
 FORMS = {
     ".config/opencode/opencode.json": json.dumps(
         {"mcp": {"a": {"type": "local", "command": ["npx", "--token", KEY]}}}, indent=2
