@@ -1,4 +1,4 @@
-"""The page that searches everything, as a person types, and the palette of commands."""
+"""The page that searches everything, as a person types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from tabane.messages import Message, say
 from tabane.web.page import Fragment, Json, PageRequest, PageRoute, WholePage
 from tabane.web.pages.documents import document_url
 from tabane.web.pages.posts import LOG_TYPES, PostFilterQuery, cut, text_parts
-from tabane.web.rendering import url_part
 
 FIRST, ALL = 20, 100
 """Hits that are shown at first, and all that can be shown."""
@@ -219,35 +218,10 @@ async def manual(request: PageRequest) -> WholePage:
     return WholePage("search/manual.html", say("Manual"), {"section": found, "rendered": rendered})
 
 
-MOST_SERVERS = 5
-MOST_TOOLS = 8
-LONGEST = 200
-"""Characters of what is typed that are used."""
-
-
-async def found(request: PageRequest) -> Json:
-    """Return servers and tools that match what is typed, as entries with a URL, a label and an icon."""
-    typed = request.query.get("q", "").strip()[:LONGEST]
-    if not typed:
-        return Json([])
-    entries: list[dict[str, str]] = []
-    servers = await request.rows("list_servers")
-    names = [row["name"] for row in servers if typed.lower() in row["name"].lower()]
-    entries += [_entry("/servers/", name, "servers") for name in names[:MOST_SERVERS]]
-    tools = await request.rows("search_tools", query=typed, limit=MOST_TOOLS)
-    entries += [_entry("/tools/", row["name"], "tools") for row in tools if "doubtful" not in row]
-    return Json(entries)
-
-
-def _entry(place: str, name: str, icon: str) -> dict[str, str]:
-    return {"url": f"{place}{url_part(name)}", "label": name, "icon": icon}
-
-
 ROUTES = (
     PageRoute("/search", search),
     PageRoute("/search/results", results),
     PageRoute("/search/timeline", timeline),
     PageRoute("/search/names", names),
     PageRoute("/search/manual", manual),
-    PageRoute("/palette", found),
 )
