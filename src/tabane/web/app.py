@@ -458,6 +458,8 @@ class WebApp:
             case FileDownload():
                 name = f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}"
                 headers = {**NOT_KEPT, "content-disposition": name}
+                if answer.message is not None:
+                    headers["tabane-notice"] = quote(answer.message.render(page_request.lang))
                 return Response(answer.data, 200, headers, answer.type)
             case Json():
                 return JSONResponse(answer.value, answer.status, NOT_KEPT)

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from markupsafe import Markup, escape
@@ -201,6 +201,45 @@ async def _search_context(request: PageRequest, query: str, prefix: str, kind: s
         "next": None,
         "most": _FOUND,
     }
+
+
+class RecentText(NamedTuple):
+    """A document or a page for a short list: title, place it is from, address, and time of its change."""
+
+    title: str
+    place: str
+    url: str
+    at: str | float
+
+
+async def recent_documents(request: PageRequest, count: int = 3) -> list[RecentText]:
+    """Return the documents that changed last; none if there are none, and then nothing is opened."""
+    if not (request.may("list_documents") and request.holds("documents")):
+        return []
+    listed = await call_documents(request, "list_documents", limit=count, newest=True)
+    found = []
+    for each in listed["documents"]:
+        folder, _, name = each["filepath"].rstrip("/").rpartition("/")
+        url = document_url(each["filepath"])
+        found.append(
+            RecentText(each["title"] or name, f"{folder}/" if folder else "", url, each["updated_at"])
+        )
+    return found
+
+
+async def recent_pages(request: PageRequest, count: int = 3) -> list[RecentText]:
+    """Return the pages that were read last; none if there are none, and then nothing is opened."""
+    if not (request.may("list_pages") and request.holds("pages")):
+        return []
+    return [
+        RecentText(
+            each["title"] or each["url"],
+            urlsplit(each["url"]).hostname or "",
+            read_url(each["url"]),
+            each["read"],
+        )
+        for each in await request.rows("list_pages", limit=count)
+    ]
 
 
 async def statistics(request: PageRequest) -> WholePage:

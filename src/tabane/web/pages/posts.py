@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import calendar
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from tabane.errors import BadArguments, TabaneError, UnknownName
+from tabane.errors import BadArguments, Forbidden, TabaneError, UnknownName
 from tabane.messages import Message, say
 from tabane.web.page import Fragment, Json, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
 
@@ -166,7 +168,7 @@ async def timeline(request: PageRequest) -> WholePage:
     size = await request.call("get_database_stats")
     jobs = await running_imports(request)
     if not size["total_posts"]:
-        return WholePage("posts/empty.html", say("Posts"), {"jobs": jobs})
+        return WholePage("posts/empty.html", say("Posts"), {"jobs": jobs}, module="posts")
     page = await _timeline_page(request)
     status = await request.call("get_status")
     context = {
@@ -261,6 +263,57 @@ async def users(request: PageRequest) -> WholePage | Fragment:
 async def tags(request: PageRequest) -> WholePage | Fragment:
     """Show the tags with their numbers of posts."""
     return await _counted_page(request, "tag", say("Tags"))
+
+
+# -- for the home page ------------------------------------------------------------------------------
+
+MOST_YEARS, OF_A_YEAR = 12, 2
+"""Earlier years of a day that are looked at, the latest first, and posts of each that are shown."""
+
+
+class EarlierDay(NamedTuple):
+    """The same day of an earlier year: the last posts of it, how many there are, and where all are."""
+
+    year: int
+    ago: int
+    posts: list[dict[str, Any]]
+    total: int
+    url: str
+
+
+async def on_this_day(request: PageRequest, today: date | None = None) -> list[EarlierDay]:
+    """Return the posts of this day in earlier years, the latest year first; without years that have none.
+
+    Nothing is opened for somebody who may not list posts, or if there are none. ``today`` is that of the
+    hub's machine if it is not given.
+    """
+    if not (request.may("list_posts") and request.holds("posts")):
+        return []
+    earliest = str((await request.call("get_database_stats"))["date_range"]["earliest"] or "")[:4]
+    today = today or date.today()
+    first = max(int(earliest), today.year - MOST_YEARS) if earliest.isdecimal() else today.year
+    found = [_earlier_day(request, today, year) for year in range(today.year - 1, first - 1, -1)]
+    return [day for day in await asyncio.gather(*found) if day is not None]
+
+
+async def _earlier_day(request: PageRequest, today: date, year: int) -> EarlierDay | None:
+    """Return the day in that year; None if it has no posts, or the year has no such day."""
+    try:
+        day = today.replace(year=year).isoformat()
+    except ValueError:  # 29 February
+        return None
+    listed = await request.call("list_posts", limit=OF_A_YEAR, date_filter={"from": day, "to": day})
+    if not listed["results"]:
+        return None
+    shown = [shown_post(row["post"]) for row in listed["results"]]
+    return EarlierDay(year, today.year - year, shown, listed["total"], f"/posts?from={day}&to={day}")
+
+
+async def latest_posts(request: PageRequest, count: int = 3) -> list[dict[str, Any]]:
+    """Return the newest posts as :func:`shown_post` does. Opens nothing if there is no archive."""
+    if not (request.may("list_posts") and request.holds("posts")):
+        return []
+    return [shown_post(row["post"]) for row in await request.rows("list_posts", limit=count)]
 
 
 async def _counted_page(request: PageRequest, member: str, title: Message) -> WholePage | Fragment:
@@ -378,6 +431,32 @@ async def start(request: PageRequest) -> PageAnswer:
     return Redirect(f"/posts/import?job={job['job']}")
 
 
+async def check_upload(request: PageRequest) -> Json:
+    """Return why files of so many bytes cannot be sent now; empty if they can."""
+    _require_import(request)
+    given = request.query.get("size", "")
+    problem = request.uploads.problem(int(given) if given.isdecimal() else 0)
+    return Json({"problem": problem.render(request.lang) if problem else ""})
+
+
+async def upload(request: PageRequest) -> Json:
+    """Receive files that were dropped or chosen, and start their import."""
+    _require_import(request)
+    key, names = await request.uploads.receive(request.stream())
+    try:
+        job = await request.call("import_posts", files=names, upload=key)
+    except BaseException:
+        await request.uploads.remove(key)
+        raise
+    return Json({"job": job["job"], "url": f"/posts/import?job={job['job']}"})
+
+
+def _require_import(request: PageRequest) -> None:
+    """Raise Forbidden before anything is received from somebody who may not import posts."""
+    if not request.may("import_posts"):
+        raise Forbidden(say("An administrator of this hub can import posts."))
+
+
 def _rejected_form(values: Mapping[str, str], errors: Mapping[str, str]) -> Fragment:
     context = {"values": values, "errors": errors, "allowed": True}
     return Fragment("posts/import_form.html", context, status=422)
@@ -443,6 +522,8 @@ def _progress_context(job: Mapping[str, Any] | None) -> dict[str, Any]:
 ROUTES = (
     PageRoute("/posts/import", form),
     PageRoute("/posts/import", start, method="POST"),
+    PageRoute("/posts/import/upload", check_upload),
+    PageRoute("/posts/import/upload", upload, method="POST"),
     PageRoute("/posts/import/progress", progress),
     PageRoute("/posts/import/cancel", cancel, method="POST"),
     PageRoute("/posts", timeline),

@@ -3,6 +3,7 @@
 import { histogram } from "./histogram.js";
 import { get } from "./http.js";
 import { completeNames } from "./names.js";
+import { postDrop } from "./post_drop.js";
 
 const PAUSE = 400;
 
@@ -27,7 +28,7 @@ async function draw(form, figure) {
 
 export function mount(root) {
   const form = root.querySelector("#posts-form");
-  if (!form) return null;
+  if (!form) return postDrop(root);
   const endNames = completeNames(form);
   let timer = 0;
   draw(form, form.querySelector("[data-histogram]"));
