@@ -22,6 +22,14 @@ STATES: Mapping[str, tuple[Message, str]] = {
 }
 """States of an assistant in words, and their color."""
 
+MODE_NAMES: Mapping[str, Message] = {
+    "search": say("finds tools"),
+    "light": say("short descriptions"),
+    "full": say("all tools"),
+    "code": say("scripts"),
+}
+"""A mode in two words."""
+
 MODES: Mapping[str, Message] = {
     "full": say("It gets all tools, because it searches them itself."),
     "search": say("It gets a few tools that find the others, so that its context stays small."),

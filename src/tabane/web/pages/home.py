@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -14,9 +13,13 @@ from tabane.messages import Message, say
 from tabane.messages.server_states import SERVER_STATES, state_of_row
 from tabane.web.page import Fragment, Notice, PageRequest, PageRoute, WholePage
 from tabane.web.pages.activity import OUTCOMES
+from tabane.web.pages.approvals import letters
+from tabane.web.pages.assistants import MODE_NAMES
+from tabane.web.pages.changes import waiting
 from tabane.web.pages.documents import recent_documents, recent_pages
 from tabane.web.pages.inbox import MOST_ITEMS, inbox_items
 from tabane.web.pages.posts import TextPart, cut, latest_posts, on_this_day, text_parts
+from tabane.web.pages.questions import open_questions
 from tabane.web.pages.search import hit_url
 
 FOUND = 24
@@ -30,6 +33,9 @@ MOST_TEXT = 240
 
 LEAST_CALLS, OFTEN, MOST_FAILING = 3, 0.5, 3
 """Calls of a tool, the part of them that failed, from which on it is named, and tools that are."""
+
+MOST_CHANGES = 3
+"""Changed definitions that are listed. The page of changes has all."""
 
 CALLS, LOOKED_AT = 8, 60
 """The latest calls that are listed, and those among which they are looked for."""
@@ -321,10 +327,26 @@ async def _servers(request: PageRequest) -> list[dict[str, Any]] | None:
 async def _inbox_context(
     request: PageRequest, status: Mapping[str, Any] | None, servers: Sequence[Mapping[str, Any]] | None
 ) -> dict[str, Any]:
+    changed = [row["definition_changes"] for row in servers or ()]
+    definitions = sum(each["waiting"] for each in changed)
     # Nothing here may open the archive or the keys of a hub that has none: they cost memory.
-    keys = await _call_or_none(request, "keys_list") if status and status.get("keys") else None
+    keys, calls, asked, changes = await asyncio.gather(
+        _call_or_none(request, "keys_list") if status and status.get("keys") else _nothing(),
+        _or_nothing(letters(request)),
+        _or_nothing(open_questions(request)),
+        _or_nothing(waiting(request, MOST_CHANGES) if definitions else _nothing()),
+    )
     items = inbox_items(request, status or {}, servers or (), keys["results"] if keys else ())
-    return {"items": items[:MOST_ITEMS], "more_items": max(0, len(items) - MOST_ITEMS)}
+    return {
+        "letters": calls[:MOST_ITEMS],
+        "more_letters": max(0, len(calls) - MOST_ITEMS),
+        "questions": asked[:MOST_ITEMS],
+        "more_questions": max(0, len(asked) - MOST_ITEMS),
+        "changes": changes,
+        "more_changes": max(0, definitions - len(changes)),
+        "items": items[:MOST_ITEMS],
+        "more_items": max(0, len(items) - MOST_ITEMS),
+    }
 
 
 async def _running_context(
@@ -342,6 +364,7 @@ async def _running_context(
         "servers": None if servers is None else len(servers),
         "counted": [(words, counted[state]) for state, words in SERVER_STATES.items() if counted[state]],
         "tools": (status or {}).get("tools", 0),
+        "modes": MODE_NAMES,
     }
 
 

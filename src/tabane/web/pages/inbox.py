@@ -1,4 +1,7 @@
-"""Inbox of the home page: what waits for a person, each as one sentence with the button that settles it."""
+"""Inbox of the home page: what waits for a person, each as one sentence with the button that settles it.
+
+Calls to approve, questions and changed definitions are rows of their own pages.
+"""
 
 from __future__ import annotations
 
@@ -101,9 +104,6 @@ def _hub_problems(status: Mapping[str, Any]) -> Iterator[Item]:
 
 def _server_items(request: PageRequest, row: Mapping[str, Any]) -> Iterator[Item]:
     name, url = str(row["name"]), server_url(row["name"])
-    changes = row["definition_changes"]
-    if any(changes.values()):
-        yield _changes(name, changes)
     if row["state"] == "disabled" and row["switched_off"]:
         return
     key = f"server-{name}"
@@ -119,27 +119,6 @@ def _server_items(request: PageRequest, row: Mapping[str, Any]) -> Iterator[Item
         start = Button(say("Start"), post=f"{url}/-/start")
         buttons = (start, log) if request.may("start_upstream") else (log,)
         yield Item(key, text, buttons, "bad", row.get("reason") or row["error"] or "", url)
-
-
-def _changes(name: str, changes: Mapping[str, Any]) -> Item:
-    held, waiting, suspicious = changes["held"], changes["waiting"], changes["suspicious"]
-    if held and suspicious:
-        text = say(
-            "{count} {count:definition|definitions} of {server!n} {count:looks|look} like an attack and "
-            "{count:is|are} held back.",
-            count=held,
-            server=name,
-        )
-    elif held:
-        text = say(
-            "{count} {count:definition|definitions} of {server!n} {count:is|are} held back.",
-            count=held,
-            server=name,
-        )
-    else:
-        text = say("{count} {count:definition|definitions} of {server!n} changed.", count=waiting, server=name)
-    button = Button(say("Review"), f"/changes?{urlencode({'server': name})}")
-    return Item(f"changes-{name}", text, (button,), "bad" if suspicious else "warn", page=button.page)
 
 
 # -- projects and keys -------------------------------------------------------------------------------
