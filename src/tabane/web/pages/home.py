@@ -80,7 +80,8 @@ async def home(request: PageRequest) -> WholePage:
     status, servers = await asyncio.gather(_status(request), _servers(request))
     context = {
         **await _inbox_context(request, status, servers),
-        **await _running_context(request, status, servers),
+        **await _running_context(request, status),
+        **_server_counts(status, servers),
         "steps": _first_steps(request, status, servers),
     }
     return WholePage("home/home.html", say("Home"), context, module="home")
@@ -93,9 +94,14 @@ async def inbox(request: PageRequest) -> Fragment:
 
 
 async def running(request: PageRequest) -> Fragment:
-    """Return the jobs, the assistants that are connected, and the servers by state."""
+    """Return the jobs, and the assistants that are connected."""
+    return Fragment("home/running.html", await _running_context(request, await _status(request)))
+
+
+async def server_counts(request: PageRequest) -> Fragment:
+    """Return how many servers there are, by state."""
     status, servers = await asyncio.gather(_status(request), _servers(request))
-    return Fragment("home/running.html", await _running_context(request, status, servers))
+    return Fragment("home/servers.html", _server_counts(status, servers))
 
 
 async def step(request: PageRequest) -> Fragment:
@@ -328,7 +334,7 @@ async def _inbox_context(
     request: PageRequest, status: Mapping[str, Any] | None, servers: Sequence[Mapping[str, Any]] | None
 ) -> dict[str, Any]:
     changed = [row["definition_changes"] for row in servers or ()]
-    definitions = sum(each["waiting"] for each in changed)
+    definitions = sum(max(each["waiting"], each["held"]) for each in changed)
     # Nothing here may open the archive or the keys of a hub that has none: they cost memory.
     keys, calls, asked, changes = await asyncio.gather(
         _call_or_none(request, "keys_list") if status and status.get("keys") else _nothing(),
@@ -349,11 +355,19 @@ async def _inbox_context(
     }
 
 
-async def _running_context(
-    request: PageRequest, status: Mapping[str, Any] | None, servers: Sequence[Mapping[str, Any]] | None
+def _server_counts(
+    status: Mapping[str, Any] | None, servers: Sequence[Mapping[str, Any]] | None
 ) -> dict[str, Any]:
-    jobs = await _call_or_none(request, "list_jobs")
     counted = Counter(state_of_row(row) for row in servers or ())
+    return {
+        "servers": None if servers is None else len(servers),
+        "counted": [(words, counted[state]) for state, words in SERVER_STATES.items() if counted[state]],
+        "tools": (status or {}).get("tools", 0),
+    }
+
+
+async def _running_context(request: PageRequest, status: Mapping[str, Any] | None) -> dict[str, Any]:
+    jobs = await _call_or_none(request, "list_jobs")
     shown = [_job_row(job) for job in (jobs["results"] if jobs else []) if _is_of_today(job)]
     shown.sort(key=lambda job: job["status"] != "running")
     return {
@@ -361,19 +375,18 @@ async def _running_context(
         "more_jobs": max(0, len(shown) - MOST_JOBS),
         "assistants": (status or {}).get("clients", [])[:MOST_ASSISTANTS],
         "sessions": (status or {}).get("sessions"),
-        "servers": None if servers is None else len(servers),
-        "counted": [(words, counted[state]) for state, words in SERVER_STATES.items() if counted[state]],
-        "tools": (status or {}).get("tools", 0),
         "modes": MODE_NAMES,
     }
 
 
 def _is_of_today(job: Mapping[str, Any]) -> bool:
-    """Return whether a job runs or ended today. Opening the archive is nothing that a person began."""
+    """Return whether a job runs or ended today. Of those that nobody began, success is no news."""
     if job["status"] == "running":
         return True
+    if job["status"] == "done" and not job["owner"]:
+        return False
     midnight = datetime.now().replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
-    return job.get("ended", 0) >= midnight and job["operation"] != "open_posts"
+    return float(job.get("ended", 0)) >= midnight
 
 
 def _job_row(job: Mapping[str, Any]) -> dict[str, Any]:
@@ -416,6 +429,7 @@ ROUTES = (
     PageRoute("/", home),
     PageRoute("/home/inbox", inbox),
     PageRoute("/home/running", running),
+    PageRoute("/home/servers", server_counts),
     PageRoute("/home/step", step),
     PageRoute("/home/assistants", found_assistants),
     PageRoute("/home/today", today),

@@ -1,5 +1,6 @@
 // Home: the search as somebody types, its results by the arrow keys, dialogs, and the first steps.
 
+import { dialogs } from "./assistants.js";
 import { get } from "./http.js";
 import { showTimes } from "./text.js";
 
@@ -8,19 +9,6 @@ const PAUSE = 60;
 export function mount(root) {
   const ends = [search(root), dialogs(root), steps(root)];
   return () => { for (const end of ends) end?.(); };
-}
-
-/** Show a dialog that was loaded, and close it with its answer. */
-function dialogs(root) {
-  const swapped = () => {
-    const dialog = root.querySelector("dialog[data-show]");
-    if (!dialog || dialog.open) return;
-    dialog.removeAttribute("data-show");
-    dialog.showModal();
-    dialog.querySelector("[data-confirmed]")?.addEventListener("click", () => dialog.close());
-  };
-  root.addEventListener("htmx:after:swap", swapped);
-  return () => root.removeEventListener("htmx:after:swap", swapped);
 }
 
 /** The first steps: files of posts are dropped here, and a page is opened in the reader. */
