@@ -51,6 +51,7 @@ from tabane.web.pages import (
     assistants,
     documents,
     home,
+    jobs,
     keys,
     posts,
     questions,
@@ -75,6 +76,7 @@ AREAS = (
     tools,
     posts,
     documents,
+    jobs,
     keys,
     settings,
 )

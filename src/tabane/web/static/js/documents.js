@@ -13,6 +13,8 @@ export function mount(root) {
   if (root.querySelector("[data-editor]")) ends.push(editing(root));
   const form = root.querySelector("[data-search-form]");
   form?.addEventListener("submit", (event) => event.preventDefault());
+  const facets = root.querySelector("[data-facets]");
+  if (facets) facets.open = matchMedia("(min-width: 1100px)").matches;
   root.dataset.mounted = "";
   return () => ends.forEach((end) => end?.());
 }
@@ -97,16 +99,16 @@ function editing(root) {
   };
 
   const draft = sessionStorage.getItem(key);
-  const bar = root.querySelector("[data-draft]");
+  const bar = root.querySelector("[data-kept]");
   if (draft !== null && draft !== text().value) bar.hidden = false;
-  bar.querySelector("[data-draft-restore]").addEventListener("click", () => {
+  bar.querySelector("[data-kept-restore]").addEventListener("click", () => {
     text().value = draft;
     bar.hidden = true;
     mark();
     text().dispatchEvent(new Event("input", { bubbles: true }));
     text().focus();
   });
-  bar.querySelector("[data-draft-drop]").addEventListener("click", () => {
+  bar.querySelector("[data-kept-drop]").addEventListener("click", () => {
     bar.hidden = true;
     sessionStorage.removeItem(key);
     text().focus();
