@@ -480,7 +480,6 @@ WAYS: Mapping[str, Message] = {
     "feed": say("feed"),
     "frames": say("frames"),
     "json-ld": say("data of the page"),
-    "readme": say("README"),
 }
 """How a page was read, in words; names of formats and sites stay as they are."""
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from tabane.messages import Message, say
+from tabane.messages import Message, filled, say
 from tabane.web.page import Fragment, Notice, PageRequest, PageRoute, WholePage
 
 MOST_RESULT = 100_000
@@ -93,29 +93,34 @@ def _url(state: str, kind: str) -> str:
 def shown_job(job: Mapping[str, Any]) -> dict[str, Any]:
     """Return a job as the templates have it: with its kind, and its result in a sentence."""
     kind = KINDS.get(job["operation"], _OTHER)
-    return {**job, "kind": kind, "said": _sentence(job["operation"], job.get("result"))}
+    return {**job, "kind": kind, "said": _in_words(job["operation"], job.get("result"))}
 
 
-def _sentence(operation: str, result: Any) -> Message | None:
-    """Return the result of a job in words; None if there is nothing to say."""
+OUTCOMES: Mapping[str, Message] = {
+    "new": say("{count:,} new"),
+    "changed": say("{count:,} changed"),
+    "unchanged": say("{count:,} already there"),
+    "removed": say("{count:,} removed"),
+    "bad": say("{count:,} could not be read"),
+}
+"""Counts of a report, in words."""
+
+
+def _in_words(operation: str, result: Any) -> list[Message]:
+    """Return the result of a job in words; nothing if there is nothing to say."""
     if not isinstance(result, dict):
-        return None
+        return []
     if result.get("unchanged_files"):
-        return say("The files have not changed since the last import.")
-    if {"new", "changed", "unchanged", "bad"} <= result.keys():
-        return say(
-            "{new:,} new, {changed:,} changed, {unchanged:,} already there, {bad:,} could not be read",
-            **{name: result[name] for name in ("new", "changed", "unchanged", "bad")},
-        )
+        return [say("The files have not changed since the last import.")]
+    if OUTCOMES.keys() <= result.keys():
+        said = [filled(text, {"count": result[name]}) for name, text in OUTCOMES.items() if result[name]]
+        return said or [say("nothing new")]
     if operation == "verify_audit_log":
-        return say("The log is intact.") if result.get("intact") else say("The log is not intact.")
+        return [say("The log is intact.") if result.get("intact") else say("The log is not intact.")]
     if operation == "run_doctor" and {"fault", "warning"} <= result.keys():
-        return say(
-            "{faults} {faults:fault|faults}, {warnings} {warnings:warning|warnings}",
-            faults=result["fault"],
-            warnings=result["warning"],
-        )
-    return None
+        faults = say("{count} {count:fault|faults}", count=result["fault"])
+        return [faults, say("{count} {count:warning|warnings}", count=result["warning"])]
+    return []
 
 
 async def job_page(request: PageRequest) -> WholePage:

@@ -199,7 +199,7 @@ def _chips(filters: PostFilterQuery, text: str) -> list[tuple[Message, str]]:
     """Return each filter in force in words, with the address of the timeline without it."""
     found: list[tuple[Message, PostFilterQuery]] = [
         *(
-            (say("@{user}", user=name), filters._replace(users=_without(filters.users, name)))
+            (Message("{name}", name=f"@{name}"), filters._replace(users=_without(filters.users, name)))
             for name in filters.users
         ),
         *(
@@ -219,7 +219,7 @@ def _chips(filters: PostFilterQuery, text: str) -> list[tuple[Message, str]]:
     elif filters.until:
         found.append((say("Up to {day}", day=filters.until), filters._replace(until="")))
     chips = [(label, _timeline_url(rest, text)) for label, rest in found]
-    return [*chips, *([(say("“{text}”", text=text), _timeline_url(filters, ""))] if text else [])]
+    return [*chips, *([(Message("{name}", name=f"“{text}”"), _timeline_url(filters, ""))] if text else [])]
 
 
 def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
@@ -285,7 +285,7 @@ async def facets(request: PageRequest) -> Fragment:
         counted("user", filters._replace(users=())),
         counted("log_type", filters._replace(types=())),
         counted("tags", filters._replace(tags=())),
-        _no_days() if filters or text else on_this_day(request),
+        _nothing() if filters or text else on_this_day(request),
     )
     groups = [
         (say("Year"), _years(filters, text, years)),
@@ -302,7 +302,7 @@ async def facets(request: PageRequest) -> Fragment:
     )
 
 
-async def _no_days() -> list[EarlierDay]:
+async def _nothing() -> list[Any]:
     return []
 
 
@@ -393,10 +393,21 @@ async def one(request: PageRequest) -> WholePage:
         post = await request.call("get_post", post_id=key)
     except BadArguments as error:
         raise UnknownName(error.message) from None
-    same = await request.call("list_posts", duplicates_of=key, limit=MOST_DUPLICATES)
+    shown = shown_post(post)
+    day = {"from": shown["day"], "to": shown["day"]} if shown["day"] else None
+    same, beside = await asyncio.gather(
+        request.call("list_posts", duplicates_of=key, limit=MOST_DUPLICATES),
+        request.rows("list_posts", date_filter=day, limit=FEW) if day else _nothing(),
+    )
     others = [shown_post(row["post"]) for row in same["results"] if row["post"]["post_id_str"] != key]
     title = say("Post of @{user}", user=post["user"]) if post["user"] else say("Post {id}", id=key)
-    context = {"post": shown_post(post), "title": title, "duplicates": others, "modes": MODES}
+    context = {
+        "post": shown,
+        "title": title,
+        "duplicates": others,
+        "same_day": [shown_post(row["post"]) for row in beside if row["post"]["post_id_str"] != key],
+        "modes": MODES,
+    }
     return WholePage("posts/one.html", title, context, module="posts")
 
 
@@ -676,11 +687,27 @@ def _progress_context(job: Mapping[str, Any] | None, key: str = "") -> dict[str,
         "job": job,
         "lost": bool(key) and job is None,
         "report": result if "sources" in result else None,
+        "sentences": _report_sentences(result) if "sources" in result else [],
         "unchanged": bool(result.get("unchanged_files")),
         "sources": sources,
         "bad_rows": bad[:MOST_SHOWN],
         "more_bad": max(0, result.get("bad", 0) - MOST_SHOWN),
     }
+
+
+def _report_sentences(report: Mapping[str, Any]) -> list[Message]:
+    """Return the result of an import in words."""
+    new, changed, there = report["new"], report["changed"], report["unchanged"]
+    removed, bad = report["removed"], report["bad"]
+    found = [
+        (new, say("{count:,} new {count:post was|posts were} imported.", count=new)),
+        (changed, say("{count:,} {count:post|posts} changed.", count=changed)),
+        (there, say("{count:,} {count:post was|posts were} there already.", count=there)),
+        (removed, say("{count:,} {count:post was|posts were} removed.", count=removed)),
+        (bad, say("{count:,} {count:row|rows} could not be read: the reasons are below.", count=bad)),
+    ]
+    nothing = [] if new or changed or removed else [say("There is nothing new in the files.")]
+    return [*nothing, *(sentence for count, sentence in found if count)]
 
 
 ROUTES = (

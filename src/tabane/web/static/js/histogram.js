@@ -47,7 +47,7 @@ function ends(figure, bars) {
   first.parentElement.hidden = false;
   if (starts.length < 2 || starts.length > 14) return;
   first.parentElement.hidden = true;
-  const row = el("div", { class: "histogram-years muted small", "aria-hidden": "true" });
+  const row = el("div", { class: `histogram-years muted small${starts.length > 4 ? " many" : ""}`, "aria-hidden": "true" });
   for (const [period, at] of starts) {
     const label = el("span", {}, period.slice(0, 4));
     label.style.left = `${(100 * at) / bars.length}%`;

@@ -1,12 +1,12 @@
 // Posts: the histogram, the filters of the timeline and the names that complete them, and files to import.
 
+import { openFacets } from "./facets.js";
 import { histogram } from "./histogram.js";
 import { get } from "./http.js";
 import { completeNames } from "./names.js";
 import { postDrop } from "./post_drop.js";
 
 const PAUSE = 400;
-const WIDE = "(min-width: 1100px)";
 
 const go = (url) => document.dispatchEvent(new CustomEvent("tabane:go", { detail: url }));
 
@@ -38,11 +38,11 @@ export function mount(root) {
   const months = root.querySelector("[data-months]");
   if (months) draw(months.querySelector("[data-histogram]"), months.dataset.months, (from, to) => go(`/posts?from=${from}&to=${to}`));
   if (!form) return postDrop(root);
-  root.querySelector("[data-facets]").open = matchMedia(WIDE).matches;
+  const endFacets = openFacets(root);
   const endNames = completeNames(form);
   let timer = 0;
   drawTimeline(form);
   form.addEventListener("submit", (event) => { event.preventDefault(); filter(form); });
   form.addEventListener("change", () => { clearTimeout(timer); timer = setTimeout(() => filter(form), PAUSE); });
-  return () => { clearTimeout(timer); endNames(); };
+  return () => { clearTimeout(timer); endNames(); endFacets(); };
 }
