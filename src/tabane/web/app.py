@@ -54,6 +54,7 @@ from tabane.web.pages import (
     documents,
     flows,
     home,
+    jobs,
     keys,
     posts,
     questions,
@@ -80,6 +81,7 @@ AREAS = (
     tools,
     posts,
     documents,
+    jobs,
     keys,
     settings,
 )

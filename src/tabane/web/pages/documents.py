@@ -24,6 +24,7 @@ from tabane.web.page import (
     Redirect,
     WholePage,
 )
+from tabane.web.table_exports import MOST_ROWS, Format, export_format, table_file
 
 HOME = "/documents"
 
@@ -149,6 +150,7 @@ LONGEST_EDIT = 300_000
 
 _LISTED = 100
 _FOUND = 30
+_EXPORTED_AT_ONCE = 500
 _PART = 60_000  # characters of a document that are shown at once
 _DOWNLOADED = 200_000  # characters of a document in one call
 
@@ -156,15 +158,51 @@ _DOWNLOADED = 200_000  # characters of a document in one call
 # -- lists ------------------------------------------------------------------------------------------
 
 
-async def browse(request: PageRequest) -> WholePage | Fragment:
-    """Show one level of documents, or what a search finds."""
-    context = await _list_context(request)
+async def browse(request: PageRequest) -> WholePage | Fragment | FileDownload:
+    """Show one level of documents, or what a search finds; or return a list of all below it as a file."""
+    if format := export_format(request):
+        return await _export(request, format)
     if request.partial:
+        context = await _list_context(request)
         name = "more" if request.query.get("cursor") else "list"
         return Fragment(f"documents/{name}.html", context)
-    stats = await call_documents(request, "get_document_stats")
-    context |= {"stats": stats, "tab": HOME, "largest": LARGEST_FILE}
+    context, stats, recent = await asyncio.gather(
+        _list_context(request), call_documents(request, "get_document_stats"), recent_documents(request, 5)
+    )
+    prefix, query = context["prefix"], context["q"]
+    types = [
+        (name, count, list_url(prefix, type="" if name == context["type"] else name, q=query))
+        for name, count in stats["file_types"].items()
+    ]
+    context |= {"stats": stats, "types": types, "recent": recent, "tab": HOME, "largest": LARGEST_FILE}
     return WholePage("documents/browse.html", say("Documents"), context, module="documents")
+
+
+EXPORTED = ("name", "title", "type", "bytes", "characters", "changed")
+
+
+async def _export(request: PageRequest, format: Format) -> FileDownload:
+    """Return the documents below a folder, of a type, as a file."""
+    prefix, kind = request.query.get("prefix", ""), request.query.get("type", "")
+    rows: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        part = await call_documents(
+            request, "list_documents",
+            prefix=prefix or None, file_type=kind or None, limit=_EXPORTED_AT_ONCE, cursor=cursor,
+        )  # fmt: skip
+        rows += part["documents"]
+        cursor = part["next_cursor"]
+        if cursor is None or len(rows) >= MOST_ROWS:
+            break
+    lines = (
+        {
+            "name": each["filepath"], "title": each["title"], "type": each["file_type"],
+            "bytes": each["size"], "characters": each["length"], "changed": each["updated_at"],
+        }
+        for each in rows
+    )  # fmt: skip
+    return table_file(format, "documents", EXPORTED, lines, cut=cursor is not None)
 
 
 async def _list_context(request: PageRequest) -> dict[str, Any]:
@@ -434,6 +472,17 @@ _SOURCE_TOKENS = 40_000
 _LISTED_PAGES = 50
 
 
+WAYS: Mapping[str, Message] = {
+    "extracted": say("extracted text"),
+    "rendered": say("rendered page"),
+    "plain": say("plain text"),
+    "image": say("image"),
+    "feed": say("feed"),
+    "frames": say("frames"),
+    "json-ld": say("data of the page"),
+}
+"""How a page was read, in words; names of formats and sites stay as they are."""
+
 _FACTS: dict[str, Any] = dict.fromkeys(
     ("title", "author", "date", "site", "language", "canonical", "share", "tokens_left", "pictures")
 )
@@ -493,6 +542,7 @@ async def read(request: PageRequest) -> Fragment:
         return Fragment("reader/part.html", context)
     kept = await request.rows("list_pages", url=page["url"])
     context |= {"kept": kept[0] if kept else None, **await _saved_context(request, page["url"])}
+    context["way"] = WAYS.get(page["way"], Message("{way}", way=page["way"])) if page.get("way") else None
     context["host"] = urlsplit(page["url"]).hostname or ""
     context["source_url"] = f"{READER_HOME}/-/source?{_url_query(page['url'], {})}"
     return Fragment("reader/page.html", context)
