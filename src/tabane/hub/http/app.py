@@ -159,6 +159,10 @@ class WebPages(WebHub):
         hub = self._http.hub
         return {"posts": hub.posts, "documents": hub.documents, "pages": hub.reader}[source].there
 
+    def has_open(self, source: Literal["posts", "documents", "pages"]) -> bool:
+        hub = self._http.hub
+        return {"posts": hub.posts, "documents": hub.documents, "pages": hub.reader}[source].is_open
+
     async def identify(self, credential: str, source: str) -> Access:
         try:
             return await self._authenticator.identify(credential, source)
