@@ -28,6 +28,7 @@ from tabane.errors import (
     upgraded,
 )
 from tabane.messages import Lang, Message, say
+from tabane.messages.page_words import for_page
 from tabane.operations import LOCAL, Access, Caller, Face
 from tabane.web import headers
 from tabane.web.headers import KEPT, NOT_KEPT
@@ -172,7 +173,7 @@ async def _read_attempt(request: Request) -> SignInAttempt:
 def caller_of(found: FoundSession, lang: Lang) -> Caller:
     """Return the caller of a request in a session."""
     session = f"web:{found.session.id}"
-    return Caller(found.session.holder, Face.WEB, session, lang, client="web", access=found.access)
+    return Caller(found.session.holder, Face.WEB, session, for_page(lang), client="web", access=found.access)
 
 
 def language_of(headers: Mapping[str, Any], default: Lang) -> Lang:
