@@ -179,6 +179,9 @@ def language_of(headers: Mapping[str, Any], default: Lang) -> Lang:
     return "ja" if chosen == "ja" else "en" if chosen == "en" else default
 
 
+MOST_NAME = 64
+"""Characters of the id that a page gives a request."""
+
 LOOK = 2.0
 """Seconds between two checks that the session has not ended."""
 
@@ -430,6 +433,8 @@ class WebApp:
         if found is None:
             return None
         caller = caller_of(found, language_of(request.headers, _visit(request).lang))
+        if name := request.headers.get("tabane-request", "")[:MOST_NAME]:
+            caller = msgspec.structs.replace(caller, request=name)  # the page finds its call in the events
         return PageRequest(request, self._hub, caller, found.session)
 
     def _response(

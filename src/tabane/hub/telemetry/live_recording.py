@@ -148,13 +148,13 @@ class LiveCall:
     """A call that runs or has ended. It takes the time of each step that it is told of.
 
     ``on_end`` is called once, when it has ended. ``on_find`` is called when credentials were found in it,
-    also after that. Times are in seconds: ``began`` since 1970.
+    also after that, and when its server reports progress. Times are in seconds: ``began`` since 1970.
     """
 
     __slots__ = (
         "_admitted", "_answered", "_found", "_on_end", "_on_find", "_over", "_sent", "_started", "_submitted",
-        "arguments", "began", "client", "face", "holder", "kind", "label", "number", "outcome", "reason",
-        "request", "result", "saved", "script", "server", "size", "tool",
+        "_progress", "arguments", "began", "client", "face", "holder", "kind", "label", "number", "outcome",
+        "reason", "request", "result", "saved", "script", "server", "size", "tool",
     )  # fmt: skip
 
     def __init__(
@@ -179,6 +179,7 @@ class LiveCall:
         self.outcome: Outcome | None = None
         self.reason, self.size, self.saved = "", 0, 0
         self._found: dict[str, tuple[tuple[str, ...], bool]] = {}
+        self._progress: dict[str, Any] | None = None
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -203,6 +204,11 @@ class LiveCall:
     def credentials(self, where: str, kinds: tuple[str, ...], replaced: bool) -> None:
         """Note which kinds of credentials are in its ``arguments`` or its ``result``."""
         self._found[where] = kinds, replaced
+        self._on_find(self)
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """Note how far its server is."""
+        self._progress = {"done": done, "total": total, "message": message[:LONGEST]}
         self._on_find(self)
 
     def ended(self, outcome: Outcome, size: int, saved: int, reason: str) -> None:
@@ -247,6 +253,8 @@ class LiveCall:
                 {"where": where, "kinds": kinds, "replaced": replaced}
                 for where, (kinds, replaced) in self._found.items()
             ],
+            "request": self.request,
+            **({"progress": self._progress} if self._progress is not None and not self.outcome else {}),
         }
 
     def steps(self) -> list[dict[str, Any]]:
@@ -528,7 +536,6 @@ class LiveOperations:
         texts = call.arguments, call.result
         arguments, result = await asyncio.to_thread(self._without_secrets, *texts)
         return call.row() | {
-            "request": call.request,
             "script": call.script,
             "steps": call.steps(),
             "arguments": arguments,
