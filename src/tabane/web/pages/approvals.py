@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from tabane.errors import BadArguments, Conflict, Forbidden, RateLimited, UnknownName
 from tabane.messages import Message, say
 from tabane.text.control_characters import shown_controls
+from tabane.web.flow_labels import LABELS, ORIGINS
 from tabane.web.page import Fragment, Notice, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
 from tabane.web.pages.servers import server_url
 from tabane.web.pages.tools import printable, visible_text
@@ -216,22 +217,6 @@ MOST_PAIRS = 200
 MOST_KEYS = 10_000
 LONGEST_CLIENT = 200
 """Characters of a client's name or folder that are shown."""
-
-LABELS: Mapping[str, tuple[Message, str]] = {
-    "private": (say("What it returns is your own: mail, files, notes, accounts."), "accent"),
-    "untrusted": (say("Strangers can write what it returns: mail, web pages, issues."), "warn"),
-    "external": (say("What it is given leaves this machine, to a place that others can read."), ""),
-    "destructive": (say("It deletes, spends, sends in your name, or runs programs."), "bad"),
-}
-"""The meaning of each label, and the color of its badge."""
-
-ORIGINS: Mapping[str, Message] = {
-    "settings": say("servers file"),
-    "annotation": say("annotation of the server"),
-    "table": say("table of well-known servers"),
-    "name": say("guessed from its words"),
-    "built-in": say("built in"),
-}
 
 
 @dataclass
