@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tabane.audit.index_requests import EntryCounts, EntryFilter, EntryQuery, IndexTask, UsageQuery
+from tabane.audit.index_requests import EntryCounts, EntryQuery, IndexTask, UsageQuery
 from tabane.audit.lookups import Lookups
 from tabane.audit.table import (
     AnalyzeUsage,
@@ -20,7 +20,6 @@ from tabane.audit.table import (
     day_of,
     filter_of,
     moment_of,
-    period_of,
     time_in,
 )
 from tabane.errors import BadArguments
@@ -196,10 +195,7 @@ class AuditQueries:
     async def get_audit_stats(self, caller: Caller, params: GetAuditStats) -> dict[str, Any]:
         """Return counts of entries by each of their properties."""
         zone = self._zone
-        start, end = period_of(params, zone, self._now())
-        wanted = EntryFilter(
-            start=None if start is None else round(start * 1000), end=None if end is None else int(end * 1000)
-        )
+        wanted = filter_of(params, zone, self._now(), "" if params.lookups else "without")
         found = _with_problem(await self._index.ask(EntryCounts(wanted)), caller)
         for name in ("earliest", "latest"):
             moment = found[name]

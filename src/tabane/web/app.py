@@ -49,6 +49,7 @@ from tabane.web.pages import (
     activity,
     approvals,
     assistants,
+    audit,
     documents,
     home,
     keys,
@@ -68,6 +69,7 @@ AREAS = (
     home,
     search,
     activity,
+    audit,
     questions,
     approvals,
     assistants,
@@ -463,6 +465,8 @@ class WebApp:
             case FileDownload():
                 name = f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}"
                 headers = {**NOT_KEPT, "content-disposition": name}
+                if answer.message is not None:
+                    headers["tabane-notice"] = quote(answer.message.render(page_request.lang))
                 return Response(answer.data, 200, headers, answer.type)
             case Json():
                 return JSONResponse(answer.value, answer.status, NOT_KEPT)

@@ -203,11 +203,12 @@ class Redirect:
 
 @dataclass(frozen=True)
 class FileDownload:
-    """A file to save."""
+    """A file to save. ``message`` is shown when it is saved."""
 
     data: bytes
     type: str
     name: str
+    message: Message | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Pages of what happens: activity, audit log, usage, jobs and health."""
+"""Pages of what happens: activity, usage, jobs and health."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from tabane.errors import BadArguments, UnknownName
+from tabane.errors import BadArguments
 from tabane.messages import Message, say
 from tabane.messages.server_states import words_of_state
 from tabane.web.page import Fragment, Json, Notice, PageRequest, PageRoute, WholePage
@@ -141,132 +141,7 @@ def _read_number(text: str) -> int:
 
 
 PAGE = 50
-"""Entries that are shown at once."""
-
-AUDIT_FILTERS = ("text", "tool", "key", "client", "server", "hub", "type", "result", "start", "end")
-
-PERIODS = (
-    ("1h", say("last hour")),
-    ("24h", say("last 24 hours")),
-    ("7d", say("last 7 days")),
-    ("30d", say("last 30 days")),
-    ("", say("all time")),
-)
-EVERYTHING = "all"
-"""The choice of a type with which look-ups are shown too."""
-
-RESULTS = (
-    ("", say("any result")),
-    ("ok", say("successful")),
-    ("failed", say("failed")),
-    ("refused", say("refused")),
-    ("limited", say("over a limit")),
-    ("cancelled", say("canceled")),
-)
-TYPES = (
-    ("", say("without look-ups")),
-    (EVERYTHING, say("any entry")),
-    ("call", say("calls")),
-    ("access", say("sign-ins")),
-    ("admin", say("administration")),
-    ("audit", say("the log itself")),
-)
-
-
-async def entries(request: PageRequest) -> WholePage | Fragment:
-    """Show entries that match the filters, newest first."""
-    given = {name: value.strip() for name in AUDIT_FILTERS if (value := request.query.get(name, "")).strip()}
-    context: dict[str, Any] = {"given": {**dict.fromkeys(AUDIT_FILTERS, ""), **given}, "problem": None}
-    wanted = {name: value for name, value in given.items() if (name, value) != ("type", EVERYTHING)}
-    lookups = given.get("type") == EVERYTHING or "tool" in given
-    try:
-        found = await request.call(
-            "query_audit_logs",
-            **wanted,
-            limit=PAGE,
-            cursor=request.query.get("cursor") or None,
-            lookups=lookups,
-        )
-    except BadArguments as error:
-        found = {"results": [], "total": 0, "exact": True, "next_cursor": None}
-        context["problem"] = error.text(request.lang)
-    query = urlencode(given)
-    context |= {
-        "rows": found["results"],
-        "total": found["total"],
-        "exact": found["exact"],
-        "hidden": found.get("hidden"),
-        "next": found["next_cursor"],
-        "partly": found.get("problem"),
-        "in_group": "hub" in given or any("hub" in row for row in found["results"]),
-        "query": f"{query}&" if query else "",
-        "filtered": bool(given),
-    }
-    if request.query.get("cursor"):
-        return Fragment("audit/rows.html", context)
-    return WholePage("audit/list.html", say("Audit log"), context | _filter_choices(request), module="audit")
-
-
-async def entry(request: PageRequest) -> WholePage:
-    """Show one entry with everything that the log has of it."""
-    try:
-        seq = int(request.path("seq"))
-    except ValueError:
-        raise UnknownName(say("There is no entry {seq}.", seq=request.path("seq"))) from None
-    hub = request.query.get("hub") or None
-    found = await request.call("query_audit_logs", seq=seq, limit=1, hub=hub)
-    if not found["results"]:
-        raise UnknownName(say("There is no entry {seq} in the audit log any more.", seq=seq))
-    row = found["results"][0]
-    arguments = row.get("arguments")
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, indent=2)
-    context = {
-        "entry": row,
-        "arguments": text if arguments is not None else None,
-        "seq": seq,
-        "of_hub": f"?{urlencode({'hub': hub})}" if hub else "",
-    }
-    return WholePage("audit/entry.html", say("Entry {seq}", seq=seq), context)
-
-
-async def summary(request: PageRequest) -> Fragment:
-    """Show how many entries there are by outcome, tool, key and client, in a period."""
-    period = {name: request.query[name] for name in ("start", "end") if request.query.get(name)}
-    found = await request.call("get_audit_stats", **period)
-    return Fragment("audit/summary.html", {"stats": found, "period": urlencode(period)})
-
-
-async def integrity(request: PageRequest) -> WholePage:
-    """Show the head of the log, and the last verification."""
-    head = (await request.call("audit_head"))["head"] if request.may("audit_head") else None
-    jobs = await request.rows("list_jobs", hub="this")  # the newest is the first
-    job = next((job for job in jobs if job["operation"] == "verify_audit_log"), None)
-    return WholePage("audit/integrity.html", say("Integrity"), {"head": head, "job": job})
-
-
-async def verify(request: PageRequest) -> Fragment:
-    """Verify the log, as a job."""
-    form = await request.form()
-    try:
-        job = await request.call("verify_audit_log", head=form.get("head", "").strip() or None)
-    except BadArguments as error:
-        return Fragment("audit/report.html", {"job": None, "problem": error.text(request.lang)}, status=422)
-    return Fragment("audit/report.html", {"job": job, "problem": None})
-
-
-async def report(request: PageRequest) -> Fragment:
-    """Show the report of a verification."""
-    job = await request.call("follow_job", job=request.path("job"), wait=0)
-    return Fragment("audit/report.html", {"job": job, "problem": None})
-
-
-def _filter_choices(request: PageRequest) -> dict[str, Any]:
-    lang = request.lang
-    return {
-        name: [(code, label.render(lang)) for code, label in choices]
-        for name, choices in (("periods", PERIODS), ("results", RESULTS), ("types", TYPES))
-    }
-
+"""Rows that are shown at once."""
 
 MOST_DAYS = 1000
 """Days of a chart."""
@@ -492,12 +367,6 @@ ROUTES = (
     PageRoute("/activity/rows", rows),
     PageRoute("/activity/seconds", seconds),
     PageRoute("/activity/calls/{number}", call),
-    PageRoute("/audit", entries),
-    PageRoute("/audit/summary", summary),
-    PageRoute("/audit/integrity", integrity),
-    PageRoute("/audit/integrity", verify, "POST"),
-    PageRoute("/audit/integrity/{job}", report),
-    PageRoute("/audit/{seq}", entry),
     PageRoute("/usage", usage),
     PageRoute("/usage/advice", advice),
     PageRoute("/jobs", job_list),
