@@ -57,7 +57,7 @@ def failure_reason(error: TabaneError) -> FailureReason:
 
 
 class CallMarks(Protocol):
-    """Receives the times of a watched call, its progress, the beginning of its result, and its credentials."""
+    """Receives the times of a watched call, its progress, its result's beginning and its credentials."""
 
     def admitted(self) -> None:
         """Note that no limit holds the call back any more."""

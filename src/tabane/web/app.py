@@ -59,6 +59,7 @@ from tabane.web.pages import (
     servers,
     settings,
     tools,
+    usage,
 )
 from tabane.web.paths import APP_SANDBOX
 from tabane.web.rendering import Assets, TemplateRenderer
@@ -69,6 +70,7 @@ AREAS = (
     home,
     search,
     activity,
+    usage,
     audit,
     questions,
     approvals,

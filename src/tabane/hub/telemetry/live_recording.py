@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
+from tabane.audit.lookups import LOOKUPS
 from tabane.audit.redaction import ArgumentRedactor
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.operations.server_operations import state_of
@@ -152,8 +153,8 @@ class LiveCall:
     """
 
     __slots__ = (
-        "_admitted", "_answered", "_found", "_on_end", "_on_find", "_over", "_sent", "_started", "_submitted",
-        "_progress", "arguments", "began", "client", "face", "holder", "kind", "label", "number", "outcome",
+        "_admitted", "_answered", "_found", "_on_end", "_on_find", "_over", "_progress", "_sent", "_started",
+        "_submitted", "arguments", "began", "client", "face", "holder", "kind", "label", "number", "outcome",
         "reason", "request", "result", "saved", "script", "server", "size", "tool",
     )  # fmt: skip
 
@@ -225,6 +226,11 @@ class LiveCall:
         return (self._over if self.outcome else time.perf_counter()) - self._started
 
     @property
+    def is_lookup(self) -> bool:
+        """Return whether it is an operation of Tabane that only looks."""
+        return self.kind == "operation" and self.tool in LOOKUPS
+
+    @property
     def weight(self) -> int:
         """Return the bytes that are kept of arguments and result."""
         return sum(len(text.head) for text in (self.arguments, self.result) if text is not None)
@@ -254,6 +260,7 @@ class LiveCall:
                 for where, (kinds, replaced) in self._found.items()
             ],
             "request": self.request,
+            "lookup": self.is_lookup,
             **({"progress": self._progress} if self._progress is not None and not self.outcome else {}),
         }
 
@@ -424,7 +431,8 @@ class LiveRecording:
 
     def _ended(self, call: LiveCall) -> None:
         assert call.outcome is not None
-        self.seconds.count(call.outcome, call.seconds)
+        if not call.is_lookup:
+            self.seconds.count(call.outcome, call.seconds)
         if self._second is None:
             self._second = self._loop.call_later(self.seconds.close() + 0.001, self._close_second)
         if len(self._news) < MOST_CALLS:
@@ -566,4 +574,5 @@ def _matches(call: LiveCall, params: ListLiveCalls) -> bool:
         and (params.tool or "").casefold() in call.tool.casefold()
         and any(client in name.casefold() for name in who)
         and params.outcome in (None, call.outcome or "running")
+        and (params.lookups or not call.is_lookup)
     )

@@ -62,12 +62,13 @@ LONGEST_CELL = 2_000
 
 @dataclass(frozen=True, slots=True)
 class ResultTable:
-    """Rows of JSON as a table. ``rows`` has a text and whether it is a number for each column.
+    """Rows of JSON as a table. ``left_out`` is how many rows more there are.
 
-    ``left_out`` is how many rows more there are.
+    ``columns`` has a name for each column, and whether all of it are numbers; ``rows`` has a text for each,
+    and whether it is a number.
     """
 
-    columns: tuple[str, ...]
+    columns: tuple[tuple[str, bool], ...]
     rows: tuple[tuple[tuple[str, bool], ...], ...]
     left_out: int = 0
 
@@ -97,7 +98,9 @@ def _table(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> ResultTable 
     if any(isinstance(cell, dict | list) or len(str(cell)) > LONGEST_CELL for row in cells for cell in row):
         return None
     shown = tuple(tuple((_cell(cell), _is_number(cell)) for cell in row) for row in cells[:MOST_ROWS])
-    return ResultTable(tuple(map(printable, columns)), shown, max(0, len(rows) - MOST_ROWS))
+    numbers = [all(row[at][1] for row in shown) for at in range(len(columns))]
+    names = zip(map(printable, columns), numbers, strict=True)
+    return ResultTable(tuple(names), shown, max(0, len(rows) - MOST_ROWS))
 
 
 def _cell(value: object) -> str:
@@ -249,7 +252,10 @@ def _media_block(block: Mapping[str, Any], data: str, room: _MediaRoom, **more: 
 
 
 def _repeats(structured: object, blocks: list[Any]) -> bool:
-    """Return whether the one text has the structured content too, as servers do for old clients."""
+    """Return whether the one text has the structured content too, as servers do for old clients.
+
+    Some libraries put what is no object into one with a single member.
+    """
     texts = [
         block["text"]
         for block in blocks[:2]
@@ -257,7 +263,9 @@ def _repeats(structured: object, blocks: list[Any]) -> bool:
     ]
     if len(texts) != 1 or texts[0][:1] not in ("{", "[") or len(texts[0]) > MOST_TEXT:
         return False
-    return bool(read_json(texts[0]) == structured)
+    said = read_json(texts[0])
+    alone = next(iter(structured.values())) if isinstance(structured, dict) and len(structured) == 1 else None
+    return bool(said in (structured, alone))
 
 
 def _bounded_json(value: object) -> str:
@@ -435,7 +443,7 @@ FIELDS: Mapping[str, Message] = {
 # -- the list --------------------------------------------------------------------------------------
 
 KINDS: Mapping[str, Message] = {
-    "": say("All"),
+    "": say("All kinds"),
     "read_only": say("Read-only"),
     "destructive": say("Destructive"),
     "external": say("Leaves this machine"),

@@ -274,11 +274,11 @@ function calls(root) {
 
   /** Scroll to the result, unless it can be seen, and focus its heading for the keyboard and screen readers. */
   function reveal() {
-    const heading = result.querySelector("h3");
-    if (!heading) return;
-    heading.focus({ preventScroll: true });
-    const { top, bottom } = result.getBoundingClientRect();
-    if (top < 0 || Math.min(bottom, top + 240) > innerHeight) result.scrollIntoView({ block: bottom - top < innerHeight ? "nearest" : "start" });
+    const shownResult = result.querySelector(".tool-result");
+    if (!shownResult) return;
+    shownResult.querySelector("h3").focus({ preventScroll: true });
+    const { top, bottom } = shownResult.getBoundingClientRect();
+    if (top < 0 || bottom > innerHeight) shownResult.scrollIntoView({ block: bottom - top < innerHeight / 2 ? "nearest" : "start" });
   }
 
   const progress = progressOf(section);
