@@ -238,7 +238,7 @@ class AuditQueries:
     async def analyze_usage(self, caller: Caller, params: AnalyzeUsage) -> dict[str, Any]:
         """Return what is never used and what it costs, what is slow, what fails, and who uses how much."""
         first, last = self._days_between(params.start, params.end)
-        tools = await self._index.ask(UsageQuery(first, last, limit=_MOST_TOOLS))
+        tools = await self._index.ask(UsageQuery(first, last, limit=_MOST_TOOLS, lookups="without"))
         clients = await self._index.ask(UsageQuery(first, last, by="client", limit=params.limit))
         used = await self._index.ask(UsageQuery(first, last, used_tools=True))
         names = {name for name, _server, _calls in used}

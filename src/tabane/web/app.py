@@ -62,6 +62,7 @@ from tabane.web.pages import (
     servers,
     settings,
     tools,
+    usage,
 )
 from tabane.web.paths import APP_SANDBOX
 from tabane.web.rendering import Assets, TemplateRenderer
@@ -72,6 +73,7 @@ AREAS = (
     home,
     search,
     activity,
+    usage,
     audit,
     questions,
     approvals,
@@ -185,6 +187,9 @@ def language_of(headers: Mapping[str, Any], default: Lang) -> Lang:
     chosen = headers.get("tabane-lang")
     return "ja" if chosen == "ja" else "en" if chosen == "en" else default
 
+
+MOST_NAME = 64
+"""Characters of the id that a page gives a request."""
 
 LOOK = 2.0
 """Seconds between two checks that the session has not ended."""
@@ -437,6 +442,8 @@ class WebApp:
         if found is None:
             return None
         caller = caller_of(found, language_of(request.headers, _visit(request).lang))
+        if name := request.headers.get("tabane-request", "")[:MOST_NAME]:
+            caller = msgspec.structs.replace(caller, request=name)  # the page finds its call in the events
         return PageRequest(request, self._hub, caller, found.session)
 
     def _response(

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 import msgspec
 
-from tabane.errors import BadArguments
+from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
 from tabane.messages.server_states import words_of_state
 from tabane.web.page import Fragment, Json, Notice, PageRequest, PageRoute, WholePage
@@ -23,11 +23,11 @@ WINDOW = 300
 
 OUTCOMES: Mapping[str, tuple[Message, str]] = {
     "running": (say("in progress"), "accent"),
-    "ok": (say("ok"), "ok"),
+    "ok": (say("success"), "ok"),
     "failed": (say("failed"), "bad"),
     "refused": (say("refused"), "warn"),
     "limited": (say("over a limit"), "warn"),
-    "cancelled": (say("cancelled"), ""),
+    "cancelled": (say("canceled"), ""),
 }
 """The names of the outcomes of calls, and the color of each."""
 
@@ -41,15 +41,25 @@ STEPS: Mapping[str, tuple[Message, Message]] = {
 
 FACES = {"mcp": say("assistant"), "rpc": say("program"), "cli": say("command line"), "web": say("web page")}
 
+FILTERS: Mapping[str, Message] = {
+    "tool": say("Tool"),
+    "server": say("Server"),
+    "client": say("Assistant"),
+    "outcome": say("Outcome"),
+}
+"""The filters of the address, and their names."""
+
 
 async def activity(request: PageRequest) -> WholePage:
     """Show the last calls, and what the charts begin with."""
     filters = _filters(request)
-    found = await _list_calls(request, filters)
+    found, servers = await asyncio.gather(_list_calls(request, filters), request.rows("list_servers"))
     context = {
         **_call_rows(found),
         "filters": filters,
-        "names": [server["name"] for server in await request.rows("list_servers")],
+        "filter_names": FILTERS,
+        "names": sorted(server["name"] for server in servers),
+        "clients": sorted({call["client"] or call["label"] for call in found["results"]} - {""}),
         "window": WINDOW,
         "blank": {"outcome": "running", "number": 0, "face": "mcp"},
     }
@@ -69,7 +79,10 @@ async def seconds(request: PageRequest) -> Json:
 
 async def call(request: PageRequest) -> Fragment:
     """Show one call."""
-    found = await request.call("show_live_call", number=_read_number(request.path("number")))
+    try:
+        found = await request.call("show_live_call", number=_read_number(request.path("number")))
+    except UnknownName:
+        raise UnknownName(say("This call is no longer kept here. It is in the audit log.")) from None
     total = sum(step["ms"] for step in found["steps"]) or 1.0
     steps, at = [], 0.0
     for step in found["steps"]:
@@ -94,8 +107,10 @@ async def call(request: PageRequest) -> Fragment:
 
 
 async def _list_calls(request: PageRequest, filters: dict[str, str]) -> dict[str, Any]:
-    given = {name: value or None for name, value in filters.items()}
-    found: dict[str, Any] = await request.call("list_live_calls", limit=SHOWN, **given)
+    given: dict[str, Any] = {name: filters[name] or None for name in FILTERS}
+    found: dict[str, Any] = await request.call(
+        "list_live_calls", limit=SHOWN, lookups=bool(filters["own"]), **given
+    )
     return found
 
 
@@ -104,8 +119,8 @@ def _call_rows(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _filters(request: PageRequest) -> dict[str, str]:
-    """Return the filters; "" is none. An unknown outcome is ignored."""
-    given = {name: request.query.get(name, "").strip() for name in ("tool", "server", "client", "outcome")}
+    """Return the filters; "" is none. An unknown outcome is ignored. ``own``: look-ups of Tabane too."""
+    given = {name: request.query.get(name, "").strip() for name in (*FILTERS, "own")}
     if given["outcome"] not in OUTCOMES:
         given["outcome"] = ""
     return given
@@ -138,102 +153,6 @@ def _read_number(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 15:
         raise BadArguments(say("{text} is not a number.", text=text))
     return int(text)
-
-
-PAGE = 50
-"""Rows that are shown at once."""
-
-MOST_DAYS = 1000
-"""Days of a chart."""
-
-GROUPS = (
-    ("tool", say("Tools")),
-    ("server", say("Servers")),
-    ("key", say("Keys")),
-    ("client", say("Programs")),
-)
-RANGES = (("7d", say("7 days")), ("30d", say("30 days")), ("90d", say("90 days")), ("365d", say("a year")))
-USAGE_FILTERS = ("tool", "server", "key", "client")
-
-
-async def usage(request: PageRequest) -> WholePage | Fragment:
-    """Show the usage of a period: its sum, a chart by day, and a table."""
-    query = request.query
-    by = query.get("by", "tool")
-    by = by if by in dict(GROUPS) else "tool"
-    given = {name: value for name in USAGE_FILTERS if (value := query.get(name, "").strip())}
-    period = {name: value for name in ("start", "end") if (value := query.get(name, "").strip())}
-    period = period or {"start": _range_start("30d")}
-    everything = {"all": "1"} if query.get("all") == "1" else {}
-    lookups = bool(everything) or "tool" in given
-    context: dict[str, Any] = {"by": by, "given": given, "period": period, "problem": None}
-    try:
-        table = await request.call(
-            "get_usage_stats",
-            by=by, limit=PAGE, cursor=query.get("cursor") or None, lookups=lookups, **period, **given,
-        )  # fmt: skip
-    except BadArguments as error:
-        if "start" not in query:
-            raise
-        context["problem"] = error.text(request.lang)
-        period = {"start": _range_start("30d")}
-        table = await request.call("get_usage_stats", by=by, limit=PAGE, lookups=lookups, **period, **given)
-    context |= {
-        "table": table,
-        "next": table["next_cursor"],
-        "query": urlencode({**period, **given, **everything, "by": by}),
-    }
-    if query.get("cursor"):
-        return Fragment("usage/rows.html", context)
-    days = await request.call(
-        "get_usage_stats", by="day", limit=MOST_DAYS, lookups=lookups, **period, **given
-    )
-    context |= _views(request, {**period, **given, **everything}, by) | {
-        "sum": table["sum"],
-        "days": [
-            [day["day"], day["calls"], day["errors"], day["saved"]] for day in reversed(days["results"])
-        ],
-        "first": table["start"],
-        "last": table["end"],
-    }
-    return WholePage("usage/usage.html", say("Usage"), context, module="usage")
-
-
-async def advice(request: PageRequest) -> Fragment:
-    """Show what nobody uses and what it costs, what is slow, and what fails."""
-    period = {name: request.query[name] for name in ("start", "end") if request.query.get(name)}
-    found = await request.call("analyze_usage", limit=10, **period)
-    return Fragment("usage/advice.html", {"found": found})
-
-
-def _range_start(range: str) -> str:
-    """Return the beginning of a range of whole days, which includes today."""
-    return f"{int(range.removesuffix('d')) - 1}d"
-
-
-def _views(request: PageRequest, chosen: dict[str, str], by: str) -> dict[str, Any]:
-    """Return the links to other ranges and groups."""
-    lang = request.lang
-    filters = {name: value for name, value in chosen.items() if name in (*USAGE_FILTERS, "all")}
-
-    def url(**more: str) -> str:
-        return "/usage?" + urlencode(more)
-
-    return {
-        "ranges": [
-            (
-                url(start=_range_start(code), by=by, **filters),
-                label.render(lang),
-                chosen.get("start") == _range_start(code),
-            )
-            for code, label in RANGES
-        ],
-        "views": [(url(**{**chosen, "by": code}), label.render(lang), None) for code, label in GROUPS],
-        "here": url(**{**chosen, "by": by}),
-        "unfiltered": url(
-            **{name: value for name, value in chosen.items() if name not in USAGE_FILTERS}, by=by
-        ),
-    }
 
 
 MOST_RESULT = 100_000
@@ -367,8 +286,6 @@ ROUTES = (
     PageRoute("/activity/rows", rows),
     PageRoute("/activity/seconds", seconds),
     PageRoute("/activity/calls/{number}", call),
-    PageRoute("/usage", usage),
-    PageRoute("/usage/advice", advice),
     PageRoute("/jobs", job_list),
     PageRoute("/jobs/{job}", job_page),
     PageRoute("/jobs/{job}/progress", progress),
