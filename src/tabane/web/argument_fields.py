@@ -214,7 +214,7 @@ def _is_long(value: object) -> bool:
 
 
 def _written(value: object) -> str:
-    """Return a value as text: a string as it is, a list of short values one a line, everything else as JSON."""
+    """Return a value as text: a string as it is, a list of short values by lines, the rest as JSON."""
     if isinstance(value, str):  # also a number as it was written
         return value
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
