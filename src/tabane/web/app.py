@@ -55,6 +55,7 @@ from tabane.web.pages import (
     documents,
     flows,
     home,
+    jobs,
     keys,
     posts,
     questions,
@@ -84,6 +85,7 @@ AREAS = (
     tools,
     posts,
     documents,
+    jobs,
     keys,
     settings,
 )
