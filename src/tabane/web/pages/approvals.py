@@ -168,7 +168,8 @@ def _brief(row: Mapping[str, Any]) -> dict[str, Any]:
         "badges": [LABELS[label] for label in LABELS if label in row["labels"]],
         "shown": shown,
         "whole": shown.whole and not row["arguments_size"],
-        "why": _reasons(row),
+        "why": [reason for rule, reason in _reasons(row) if rule not in WARNING_RULES],
+        "warnings": [reason for rule, reason in _reasons(row) if rule in WARNING_RULES],
         "against": against,
         "left": max(0, int(row["expires"] - time.time())),
         "asks_later": [pair_words(pair) for pair in row["pairs"]],
@@ -215,9 +216,14 @@ async def _find_tool(request: PageRequest, name: str) -> dict[str, Any] | None:
     return found
 
 
-def _reasons(row: Mapping[str, Any]) -> list[Message]:
-    """Return why a call waits, in words of a page: those of the rules name commands."""
-    return [_reason(row, rule, text) for rule, text in zip(row["rules"], row["reasons"], strict=True)]
+WARNING_RULES = frozenset({"flow"})
+"""Rules whose reasons are warnings."""
+
+
+def _reasons(row: Mapping[str, Any]) -> list[tuple[str, Message]]:
+    """Return why a call waits, by rule, in words of a page: those of the rules name commands."""
+    reasons = zip(row["rules"], row["reasons"], strict=True)
+    return [(rule, _reason(row, rule, text)) for rule, text in reasons]
 
 
 def _reason(row: Mapping[str, Any], rule: str, text: str) -> Message:
