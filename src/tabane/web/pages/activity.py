@@ -15,7 +15,7 @@ from tabane.messages import Message, say
 from tabane.messages.server_states import words_of_state
 from tabane.web.page import Fragment, Json, Notice, PageRequest, PageRoute, WholePage
 
-SHOWN = 200
+SHOWN = 60
 """Calls that the page begins with."""
 
 WINDOW = 300
