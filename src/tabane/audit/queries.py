@@ -221,10 +221,11 @@ class AuditQueries:
             offset=shown,
             limit=params.limit,
             lookups="" if params.lookups else "without",
+            of_servers=params.of_servers,
         )
         found = _with_problem(await self._index.ask(query), caller)
         if not params.lookups:
-            only = msgspec.structs.replace(query, lookups="only", limit=1, offset=0)
+            only = msgspec.structs.replace(query, lookups="only", of_servers=False, limit=1, offset=0)
             found["hidden"] = (await self._index.ask(only))["sum"]["calls"]
         if params.by == "key":
             await self._name_people(found["results"])

@@ -12,7 +12,7 @@ from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
 from tabane.web.page import Fragment, Json, PageRequest, PageRoute, WholePage
 
-SHOWN = 200
+SHOWN = 60
 """Calls that the page begins with."""
 
 WINDOW = 300

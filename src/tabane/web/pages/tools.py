@@ -530,7 +530,9 @@ async def _list_page(request: PageRequest, server: str | None, kind: str) -> dic
 
 async def _most_used(request: PageRequest) -> dict[str, Any]:
     """Return the tools of servers that were called most, with their calls."""
-    usage = await request.call("get_usage_stats", by="tool", start=f"{USAGE_DAYS - 1}d", limit=ROWS)
+    usage = await request.call(
+        "get_usage_stats", by="tool", start=f"{USAGE_DAYS - 1}d", limit=ROWS, of_servers=True
+    )
     counts = {row["tool"]: row for row in usage["results"]}
     listed = await request.call("list_tools", names=list(counts))
     rows = [row | {"usage": counts[row["name"]]} for row in listed["results"] if row["server"]]

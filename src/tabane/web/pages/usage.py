@@ -48,9 +48,6 @@ USUAL = "29d"
 COLUMNS = ("calls", "errors", "p50_ms", "p95_ms", "bytes", "saved")
 """Columns of the table as a file, after the name of the group."""
 
-ANY_SERVER = "?*"
-"""The pattern of all names: a call of Tabane's own tools has none."""
-
 
 async def usage(request: PageRequest) -> WholePage | Fragment | FileDownload:
     """Show the usage of a period, or return its table as a file.
@@ -65,9 +62,7 @@ async def usage(request: PageRequest) -> WholePage | Fragment | FileDownload:
     period = period or {"start": USUAL}
     everything = query.get("all") == "1"
     own = everything or ("tool" in given and "__" not in given["tool"])
-    wanted: dict[str, Any] = {**given, "lookups": own} | (
-        {} if own else {"server": given.get("server", ANY_SERVER)}
-    )
+    wanted: dict[str, Any] = {**given, "of_servers": not own}
     if format := export_format(request):
         rows, cut = await collect_rows(request, "get_usage_stats", **{"by": by, **period, **wanted})
         return table_file(

@@ -55,7 +55,7 @@ async function plot(element, data, { series, height = 180, paths, x, y, least = 
     scales: { x: { time: true, ...(range ? { range } : {}) }, y: { range: fromZero(least) } },
     cursor: { y: false, points: { size: 6 } },
     legend: { show: false },
-    axes: [axis(x), { ...axis(y), size: 60, ...(incrs ? { incrs } : {}) }],
+    axes: [{ ...axis(x), size: 30 }, { ...axis(y), size: 60, ...(incrs ? { incrs } : {}) }],
     series: [{}, ...series.map(({ color: name = "accent", ...one }) => ({
       stroke: () => color(name), width: 1.5, points: { show: false }, ...(paths ? { paths: paths(uPlot), fill: () => color(name), width: 0 } : {}), ...one,
       ...(one.points?.show ? { points: { size: 4, fill: () => color(name), ...one.points } } : {}),
