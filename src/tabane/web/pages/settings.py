@@ -8,10 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
-from tabane.messages import Lang, say
+from tabane.messages import Lang, Message, say
 from tabane.settings import OPTIONS
 from tabane.settings.groups import GROUPS, group_of
 from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, WholePage
+from tabane.web.sessions import IDLE
 
 _OPTIONS = {option.name: option for option in OPTIONS}
 
@@ -158,23 +159,66 @@ async def _can_restart(request: PageRequest) -> bool:
 
 
 async def preferences(request: PageRequest) -> WholePage:
-    """Show the preferences."""
-    context = {"who": request.access.label or request.access.holder}
+    """Show who is signed in, and the preferences that the browser keeps."""
+    access = request.access
+    context = {
+        "who": access.label or access.holder,
+        "key": access.holder.removeprefix("key:") if access.holder.startswith("key:") else "",
+        "everything": access.everything,
+        "session": request.session,
+        "idle_days": round(IDLE / 86_400),
+    }
     return WholePage("layout/preferences.html", say("Preferences"), context, module="preferences")
 
 
 WORK = frozenset({"use_model", "reembed", "pull_model", "embed"})
 """Operations whose jobs change what search by meaning can find."""
 
+STATES: Mapping[str, tuple[Message, str]] = {
+    "open": (say("running"), "ok"),
+    "here": (say("ready: it is loaded with the first search"), "ok"),
+    "absent": (say("downloaded with the first search"), "warn"),
+    "none": (say("keywords only"), "warn"),
+}
+"""The states of the model in use, and the color of each."""
+
 
 async def model_list(request: PageRequest) -> WholePage:
-    """Show all models, the one in use, and the jobs that work on them."""
+    """Show the model in use, all others, and the jobs that work on them."""
     found, status, jobs = await asyncio.gather(
         request.call("list_models"), request.call("model_status"), request.rows("list_jobs", hub="this")
     )
     running = [job for job in jobs if job["status"] == "running" and job["operation"] in WORK]
-    context = {"models": found["results"], "setting": found["model"], "status": status, "jobs": running}
+    current = _current_model(found["results"], status)
+    context = {
+        "models": found["results"],
+        "setting": found["model"],
+        "status": status,
+        "jobs": running,
+        "current": current,
+    }
     return WholePage("models/list.html", say("Models"), context)
+
+
+def _current_model(rows: Sequence[dict[str, Any]], status: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the model by which texts are searched, with its state and memory; None if there is none."""
+    row = next((each for each in rows if "documents" in (each["used_for"] or ())), None)
+    if row is None or status["state"] == "none":
+        return None
+    words, kind = STATES[status["state"]]
+    memory = [each["memory_mb"] for each in status["open"] if each["memory_mb"]]
+    note = say("while it is used") if memory else say("none until the first search")
+    cache = status.get("cache", {})
+    return {
+        **row,
+        "title": row["name"],
+        "state_words": words,
+        "state_kind": kind,
+        "memory": f"{sum(memory):,.0f} MB" if memory else "",
+        "memory_note": note,
+        "cache": cache.get("bytes"),
+        "cache_limit": cache.get("limit"),
+    }
 
 
 async def use(request: PageRequest) -> Fragment:
