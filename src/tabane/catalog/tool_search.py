@@ -416,9 +416,10 @@ def tool_row(tool: Tool, server: Server | None) -> dict[str, Any]:
 def tool_detail(tool: Tool, server: Server | None) -> dict[str, Any]:
     """Return all that is known of a tool beside its definition.
 
-    ``page`` is what an assistant reads of it. ``sizes`` are the tokens of line, page and definition.
+    ``line`` is what an assistant reads of it in a search, ``page`` what it reads before a call. ``sizes`` are
+    the tokens of line, page and definition.
     """
-    page = tool_page(tool)
+    line, page = signature(tool, typed=False), tool_page(tool)
     return tool_row(tool, server) | {
         "original": tool.name,
         "title": tool.title,
@@ -428,8 +429,9 @@ def tool_detail(tool: Tool, server: Server | None) -> dict[str, Any]:
         "category": tool.category,
         "notes": tool.notes,
         "examples": list(tool.examples),
+        "line": line,
         "page": page,
-        "sizes": _sizes(tool, signature(tool, typed=False), page),
+        "sizes": _sizes(tool, line, page),
     }
 
 

@@ -107,21 +107,53 @@ class ShownArguments:
 def shown_arguments(text: str, schema: object, budget: Budget) -> ShownArguments:
     """Return arguments (JSON) as fields, with what the input schema of the tool says of them."""
     try:
-        value = json.loads(
-            text,
-            object_pairs_hook=_Members,
-            parse_int=_Written,
-            parse_float=_Written,
-            parse_constant=_Written,
-        )
+        value = _read(text)
+        if type(value) is str:  # the beginning of long arguments, or what is nested very deep
+            text = value
+            value = _read_beginning(text)
         if isinstance(value, _Members):
             shown = _Fields(budget)
             shown.add(value, schema)
             return ShownArguments(tuple(shown.rows), (), shown.cut, shown.more, shown.hidden, shown.twice)
     except (ValueError, RecursionError):
-        pass  # cut, or too deep: then it is shown as it is written
+        pass  # then it is shown as it is written
     parts, hidden = visible_parts(text[: budget.characters])
     return ShownArguments(raw=parts, cut=max(0, len(text) - budget.characters), hidden=hidden)
+
+
+def _read(text: str) -> Any:
+    return json.loads(
+        text, object_pairs_hook=_Members, parse_int=_Written, parse_float=_Written, parse_constant=_Written
+    )
+
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+
+
+def _read_beginning(text: str) -> Any:
+    """Return the value that JSON begins, without what is not complete at its end. Raises ValueError."""
+    open_ones: list[str] = []
+    end = 0
+    for found in _TOKEN.finditer(text):
+        end = found.end()
+        if found[0] in ("{", "["):
+            open_ones.append("}" if found[0] == "{" else "]")
+        elif found[0] in ("}", "]") and open_ones:
+            open_ones.pop()
+    rest = text[end:]
+    quoted = rest.find('"')
+    closing = "".join(reversed(open_ones))
+    if quoted >= 0:  # it ends in a string: without the part of an escape at the end
+        ends = [re.sub(r"\\(?:u[0-9a-fA-F]{0,3})?$", "", text) + '"', text[: end + quoted].rstrip(" ,:")]
+    else:
+        ends = [text, text.rstrip(" ,:"), text[:end]]
+    for cut in ends:
+        for more in ("", ":null", "null"):
+            try:
+                return _read(cut + more + closing)
+            except ValueError:
+                continue
+    raise ValueError
 
 
 def visible_parts(text: str) -> tuple[tuple[str, ...], bool]:
@@ -214,7 +246,7 @@ def _is_long(value: object) -> bool:
 
 
 def _written(value: object) -> str:
-    """Return a value as text: a string as it is, a list of short values one a line, everything else as JSON."""
+    """Return a value as text: a string as it is, short values of a list one a line, the rest as JSON."""
     if isinstance(value, str):  # also a number as it was written
         return value
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):

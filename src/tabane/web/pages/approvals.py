@@ -11,6 +11,7 @@ from urllib.parse import quote
 from tabane.errors import Forbidden, RateLimited, TabaneError, UnknownName
 from tabane.messages import Message, say
 from tabane.web.argument_fields import Budget, ShownArguments, shown_arguments
+from tabane.web.flow_labels import LABELS
 from tabane.web.page import (
     FileDownload,
     Fragment,
@@ -22,7 +23,7 @@ from tabane.web.page import (
     WholePage,
 )
 from tabane.web.pages.changes import change_of_tool
-from tabane.web.pages.flows import LABELS, pair_words, source_words
+from tabane.web.pages.flows import pair_words, source_words
 from tabane.web.pages.servers import server_url
 from tabane.web.pages.tools import printable, visible_text
 from tabane.wire import json
@@ -167,7 +168,8 @@ def _brief(row: Mapping[str, Any]) -> dict[str, Any]:
         "badges": [LABELS[label] for label in LABELS if label in row["labels"]],
         "shown": shown,
         "whole": shown.whole and not row["arguments_size"],
-        "why": _reasons(row),
+        "why": [reason for rule, reason in _reasons(row) if rule not in WARNING_RULES],
+        "warnings": [reason for rule, reason in _reasons(row) if rule in WARNING_RULES],
         "against": against,
         "left": max(0, int(row["expires"] - time.time())),
         "asks_later": [pair_words(pair) for pair in row["pairs"]],
@@ -214,9 +216,14 @@ async def _find_tool(request: PageRequest, name: str) -> dict[str, Any] | None:
     return found
 
 
-def _reasons(row: Mapping[str, Any]) -> list[Message]:
-    """Return why a call waits, in words of a page: those of the rules name commands."""
-    return [_reason(row, rule, text) for rule, text in zip(row["rules"], row["reasons"], strict=True)]
+WARNING_RULES = frozenset({"flow"})
+"""Rules whose reasons are warnings."""
+
+
+def _reasons(row: Mapping[str, Any]) -> list[tuple[str, Message]]:
+    """Return why a call waits, by rule, in words of a page: those of the rules name commands."""
+    reasons = zip(row["rules"], row["reasons"], strict=True)
+    return [(rule, _reason(row, rule, text)) for rule, text in reasons]
 
 
 def _reason(row: Mapping[str, Any], rule: str, text: str) -> Message:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import difflib
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,6 +22,9 @@ MOST_LISTED = 100
 
 MOST_LINES = 3_000
 """Lines of a difference that are shown."""
+
+MOST_WORDS = 1_500
+"""Words of a text up to which those that changed are marked, and not the whole text."""
 
 LONGEST_NAME = 300
 
@@ -106,20 +112,134 @@ async def count_changes(request: PageRequest) -> Fragment:
 
 
 async def one_change(request: PageRequest) -> WholePage:
-    """Show how one definition differs from the one that was accepted."""
+    """Show how one definition differs from the one that was accepted, as an assistant would read it."""
     try:
         found = await request.call("show_definition_change", **_definition_key(request.query))
     except (UnknownName, BadArguments):
         return WholePage("changes/gone.html", say("Changed definition"))
-    lines = found.pop("diff")
+    lines, fields = found.pop("diff"), found.pop("fields")
     context = {
         "change": _change_context(found),
+        "fields": await asyncio.to_thread(_shown_fields, fields),
+        "more_fields": found["more_fields"],
+        "marked": sorted({mark["finding"] for field in fields for mark in field["marks"]}),
         "lines": [
             DiffRow(line["mark"], _ESCAPES.split(printable(line["text"]))) for line in lines[:MOST_LINES]
         ],
         "more": max(0, len(lines) - MOST_LINES),
     }
     return WholePage("changes/change.html", say("Changed definition"), context)
+
+
+class TextPart(NamedTuple):
+    """A part of a text. ``mark``: added, removed, or nothing; ``finding``: its number if it is evidence.
+
+    ``first``: the evidence begins here. ``unseen``: the escape of a character that nobody sees.
+    """
+
+    text: str
+    mark: str = ""
+    finding: int = -1
+    first: bool = False
+    unseen: bool = False
+
+
+class ShownChange(NamedTuple):
+    """A field of a definition with its texts in parts. ``path`` is its place; ``label`` says it in words."""
+
+    label: Message
+    path: str
+    before: Sequence[TextPart]
+    after: Sequence[TextPart]
+    state: str
+    cut: int
+
+
+def _shown_fields(fields: Sequence[Mapping[str, Any]]) -> list[ShownChange]:
+    return [_shown_field(field) for field in fields]
+
+
+def _shown_field(field: Mapping[str, Any]) -> ShownChange:
+    before, after = (printable(field[name] or "") for name in ("before", "after"))
+    state = "new" if field["before"] is None else "gone" if field["after"] is None else "changed"
+    removed, added = _word_changes(before, after) if state == "changed" else ((), ())
+    if before == after:
+        state = "same"
+    return ShownChange(
+        _path_words(field["path"]),
+        visible_text(".".join(field["path"]), LONGEST_NAME),
+        _parts(before, removed, "removed", ()),
+        _parts(after, added, "added", field["marks"]),
+        state,
+        field["cut"],
+    )
+
+
+_WORD = re.compile(r"\s+|[^\W_]+|.", re.DOTALL)
+_Spans = Sequence[tuple[int, int]]
+
+
+def _word_changes(before: str, after: str) -> tuple[_Spans, _Spans]:
+    """Return the spans of words that are only in the one text, and only in the other."""
+    old, new = _WORD.findall(before), _WORD.findall(after)
+    if len(old) > MOST_WORDS or len(new) > MOST_WORDS:
+        return [(0, len(before))], [(0, len(after))]
+    removed, added = [], []
+    at_old = list(itertools.accumulate(map(len, old), initial=0))
+    at_new = list(itertools.accumulate(map(len, new), initial=0))
+    for tag, i1, i2, j1, j2 in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag != "equal":
+            removed.append((at_old[i1], at_old[i2]))
+            added.append((at_new[j1], at_new[j2]))
+    return removed, added
+
+
+def _parts(text: str, changed: _Spans, mark: str, evidence: Sequence[Mapping[str, int]]) -> list[TextPart]:
+    """Return a text in parts, each of which is of one kind."""
+    unseen = [found.span() for found in _ESCAPES.finditer(text)]
+    edges = {0, len(text)}
+    edges.update(edge for span in (*changed, *unseen) for edge in span)
+    edges.update(edge for each in evidence for edge in (each["start"], each["end"]))
+    parts, begun = list[TextPart](), set[int]()
+    for start, end in itertools.pairwise(sorted(edge for edge in edges if edge <= len(text))):
+        finding = next((e["finding"] for e in evidence if e["start"] <= start and end <= e["end"]), -1)
+        changes = any(a <= start and end <= b for a, b in changed)
+        hidden = any(a <= start and end <= b for a, b in unseen)
+        first = finding >= 0 and finding not in begun
+        begun.add(finding)
+        parts.append(TextPart(text[start:end], mark if changes else "", finding, first, hidden))
+    return parts
+
+
+_FIELDS: Mapping[str, Message] = {
+    "name": say("Name"),
+    "title": say("Title"),
+    "description": say("Description"),
+    "uri": say("Address"),
+    "uriTemplate": say("Address"),
+    "mimeType": say("Type"),
+    "": say("Text"),
+}
+
+
+def _path_words(path: Sequence[str]) -> Message:
+    """Return what a field of a definition is, in words."""
+    match list(path):
+        case []:
+            return _FIELDS[""]
+        case [name] if name in _FIELDS:
+            return _FIELDS[name]
+        case ["inputSchema", "properties", name, *rest]:
+            what = _FIELDS.get(rest[0]) if len(rest) == 1 else None
+            shown = visible_text(name, LONGEST_NAME)
+            if what is not None:
+                return say("Parameter {name}: {what}", name=shown, what=what)
+            return say(
+                "Parameter {name}: {what}", name=shown, what=visible_text(".".join(rest), LONGEST_NAME)
+            )
+        case ["annotations", *rest]:
+            return say("What the server promises: {name}", name=visible_text(".".join(rest), LONGEST_NAME))
+    return say("{text}", text=visible_text(".".join(path), LONGEST_NAME))
 
 
 async def accept(request: PageRequest) -> PageAnswer:
@@ -197,7 +317,8 @@ def _finding_context(finding: Mapping[str, Any]) -> dict[str, Any]:
     label, color = SEVERITIES.get(finding["severity"], (Message(finding["severity"]), ""))
     texts = {name: shown_controls(printable(finding[name])) for name in ("message", "excerpt", "rule")}
     words = RULES.get(finding["rule"]) or say("{text}", text=texts["message"])
-    return {**texts, "label": label, "color": color, "words": words}
+    specific = finding["rule"] not in ("orders", "exfiltration") and finding["rule"] in RULES
+    return {**texts, "label": label, "color": color, "words": words, "specific": specific}
 
 
 ROUTES = (

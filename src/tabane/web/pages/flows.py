@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from tabane.messages import Message, say
+from tabane.web.flow_labels import LABELS, ORIGINS
 from tabane.web.page import Fragment, Notice, PageAnswer, PageRequest, PageRoute, WholePage
 from tabane.web.pages.servers import server_url
 from tabane.web.pages.tools import visible_text
@@ -21,46 +23,6 @@ LONGEST_CLIENT = 200
 """Characters of a client's name or folder that are shown."""
 
 
-class FlowLabel(NamedTuple):
-    """A label in words: what a tool with it does, what that means, and the color of its badge.
-
-    ``read`` says it of something that was read.
-    """
-
-    words: Message
-    meaning: Message
-    color: str
-    read: Message
-
-
-LABELS: Mapping[str, FlowLabel] = {
-    "private": FlowLabel(
-        say("reads your own data"),
-        say("What it returns is your own: mail, files, notes, accounts."),
-        "accent",
-        say("your own data"),
-    ),
-    "untrusted": FlowLabel(
-        say("reads what strangers write"),
-        say("Strangers can write what it returns: mail, web pages, issues."),
-        "warn",
-        say("strangers can write it"),
-    ),
-    "external": FlowLabel(
-        say("leaves this machine"),
-        say("What it is given leaves this machine, to a place that others can read."),
-        "warn",
-        say("sent away"),
-    ),
-    "destructive": FlowLabel(
-        say("cannot be undone"),
-        say("It deletes, spends, sends in your name, or runs programs."),
-        "bad",
-        say("cannot be undone"),
-    ),
-}
-"""Labels by name, in the order in which they are shown."""
-
 SOURCES: Mapping[str, Message] = {
     "pages": say("web pages"),
     "posts": say("your posts"),
@@ -72,35 +34,58 @@ SOURCES: Mapping[str, Message] = {
 }
 """What was read, if it is no server: Tabane's own sources, as trails and pairs name them."""
 
-ORIGINS: Mapping[str, Message] = {
-    "settings": say("servers file"),
-    "annotation": say("annotation of the server"),
-    "table": say("table of well-known servers"),
-    "name": say("guessed from its words"),
-    "built-in": say("built in"),
+
+POLICIES: Mapping[str, tuple[Message, Message]] = {
+    "ask": (
+        say("Ask me"),
+        say(
+            "You are asked before a call that sends data away once an assistant has read private data and "
+            "texts of strangers, and before a call that cannot be undone once it has read texts of strangers."
+        ),
+    ),
+    "strict": (
+        say("Refuse"),
+        say("A call that you would be asked about is refused, unless you have allowed it below."),
+    ),
+    "off": (say("Off"), say("Nothing is noted, and you are not asked because of what was read.")),
 }
+"""Policies: the name of each, and what it does."""
 
 
 @dataclass
 class LabeledServer:
-    """The labels of a server's tools. ``labels`` has each label once, with all of its origins."""
+    """The labels of a server's tools. ``labels`` has for each label how many of them have it."""
 
     name: str
-    url: str
+    page: str
     tools: list[dict[str, Any]] = field(default_factory=list)
-    labels: dict[str, dict[str, Message]] = field(default_factory=dict)
+    labels: dict[str, int] = field(default_factory=dict)
 
 
 async def flows(request: PageRequest) -> WholePage:
-    """Show the trails of clients, the allowed pairs, and the labels of tools by server."""
-    found = await request.call("list_flow_labels", limit=MOST_TOOLS)
-    context = {
-        **await _trails_context(request),
-        "servers": labeled_servers(found["results"]),
+    """Show the policy, the trails of clients, the allowed pairs, and the labels of tools by server."""
+    wanted = request.query.get("server")
+    found, context = await asyncio.gather(
+        request.call("list_flow_labels", limit=MOST_TOOLS), _trails_context(request)
+    )
+    servers = labeled_servers(found["results"])
+    context |= {
+        "servers": servers,
+        "opened": next((server for server in servers if server.name == wanted), None),
         "more_tools": found["more"],
         "meanings": LABELS,
     }
     return WholePage("flows/flows.html", say("Flow policy"), context)
+
+
+async def change_policy(request: PageRequest) -> PageAnswer:
+    """Switch the policy off, or choose another one."""
+    wanted = (await request.form()).get("policy", "")
+    done = await request.call("change_setting", name="flow_policy", value=wanted)
+    events = ("flows", "settings")
+    if done["setting"]["value"] != wanted:  # the environment or an option of the hub says otherwise
+        return Notice(say("The setting flow_policy is set elsewhere, and stays as it is."), "error", events)
+    return Notice(POLICIES[wanted][1], events=events)
 
 
 async def trails(request: PageRequest) -> Fragment:
@@ -127,7 +112,7 @@ async def disallow(request: PageRequest) -> PageAnswer:
     found = await request.call("disallow_flow", pair=pair, holder=given.get("holder", ""))
     if not found["changed"]:
         return Notice(say("{pair} was not allowed.", pair=pair), events=("flows",))
-    return Notice(say("{pair} is no longer allowed.", pair=pair), events=("flows",))
+    return Notice(say("You are asked again about {pair}.", pair=pair), events=("flows",))
 
 
 def _forgotten_notice(found: Mapping[str, Any]) -> Notice:
@@ -146,44 +131,59 @@ async def _trails_context(request: PageRequest) -> dict[str, Any]:
         names = {f"key:{key['id']}": key["name"] for key in keys}
     return {
         "policy": found["policy"],
+        "policies": POLICIES,
         "trails": [
-            {
-                **row,
-                "who": names.get(row["holder"], row["holder"]),
-                "shown_client": visible_text(row["client"], LONGEST_CLIENT),
-                "shown_cwd": visible_text(row["cwd"], LONGEST_CLIENT),
-                "read": [(label, list(row[label].items())) for label in row["labels"]],
-                "of_all": not row["holder"],
-            }
+            _trail_context(row, names.get(row["holder"], row["holder"]), found["policy"])
             for row in found["results"][:MOST_TRAILS]
         ],
         "more_trails": len(found["results"]) - MOST_TRAILS,
-        "pairs": [{"holder": h, "who": names.get(h, h), "pair": pair} for h, pair in allowed[:MOST_PAIRS]],
+        "pairs": [
+            {"holder": holder, "who": names.get(holder, holder), "pair": pair, "words": pair_words(pair)}
+            for holder, pair in allowed[:MOST_PAIRS]
+        ],
         "more_pairs": len(allowed) - MOST_PAIRS,
-        "colors": {name: label.color for name, label in LABELS.items()},
     }
 
 
+def _trail_context(row: Mapping[str, Any], who: str, policy: str) -> dict[str, Any]:
+    """Return what one client has read, and what follows from it."""
+    return {
+        **row,
+        "who": who,
+        "shown_client": visible_text(row["client"], LONGEST_CLIENT),
+        "shown_cwd": visible_text(row["cwd"].removeprefix("file://"), LONGEST_CLIENT),
+        "read": [
+            (LABELS[label], [(source_words(source), tool) for source, tool in row[label].items()])
+            for label in ("untrusted", "private")
+            if label in row["labels"]
+        ],
+        "passed_words": [pair_words(pair) for pair in row["passed"]],
+        "follows": _consequence(row["labels"], policy),
+        "of_all": not row["holder"],
+    }
+
+
+def _consequence(labels: Sequence[str], policy: str) -> Message:
+    """Return what the policy does with the next calls of who has read something with these labels."""
+    if "untrusted" not in labels:
+        return say("It read nothing of strangers, so you are not asked about its calls.")
+    if policy == "strict":
+        return say("Its calls that send data away or cannot be undone are refused.")
+    if "private" in labels:
+        return say("You are asked before it sends data away, or does what cannot be undone.")
+    return say("You are asked before it does what cannot be undone.")
+
+
 def labeled_servers(rows: Sequence[Mapping[str, Any]]) -> list[LabeledServer]:
-    """Return the tools by server, with the labels that some tool of it has. Tabane itself is the last."""
+    """Return the tools by server, with how many of them have each label. Tabane itself is the last."""
     found: dict[str, LabeledServer] = {}
     for row in rows:
         name = row["server"]
         server = found.setdefault(name, LabeledServer(name, server_url(name) if name else ""))
-        labels = [
-            {
-                "name": each["label"],
-                "color": LABELS[each["label"]].color,
-                "origin": _origin_label(each["from"]),
-            }
-            for each in row["labels"]
-        ]
+        labels = [(LABELS[each["label"]], _origin_label(each["from"])) for each in row["labels"]]
         server.tools.append({**row, "labels": labels, "if_given": row.get("if_given", [])})
         for each in row["labels"]:
-            origins = server.labels.setdefault(each["label"], {})
-            origins[each["from"]] = _origin_label(each["from"])
-    for server in found.values():
-        server.labels = {label: server.labels[label] for label in LABELS if label in server.labels}
+            server.labels[each["label"]] = server.labels.get(each["label"], 0) + 1
     return sorted(found.values(), key=lambda server: (not server.name, server.name))
 
 
@@ -209,6 +209,7 @@ def _origin_label(name: str) -> Message:
 ROUTES = (
     PageRoute("/flows", flows),
     PageRoute("/flows/-/trails", trails),
+    PageRoute("/flows/-/policy", change_policy, "POST"),
     PageRoute("/flows/-/forget", forget, "POST"),
     PageRoute("/flows/-/forget-all", forget_all, "POST"),
     PageRoute("/flows/-/disallow", disallow, "POST"),

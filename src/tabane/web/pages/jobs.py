@@ -82,7 +82,7 @@ def _state_links(rows: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[str
     """Return the views of the list: address, label, and number of jobs. Without states that no job has."""
     counts = Counter(row["status"] for row in rows)
     views = [(_url(code, kind), label, counts[code]) for code, label in STATES.items() if counts[code]]
-    return [(_url("", kind), say("All"), len(rows)), *views]
+    return [(_url("", kind), say("All jobs"), len(rows)), *views]
 
 
 def _url(state: str, kind: str) -> str:
