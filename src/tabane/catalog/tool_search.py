@@ -55,14 +55,13 @@ class ToolAnswer(SearchAnswer[Tool]):
     """The best tools, and how many match in all.
 
     ``doubtful``: perhaps none fits, and these are only the nearest. ``waiting`` are servers that are
-    starting, ``failed`` is why others have listed nothing. ``found`` has the index's hits by public name.
+    starting. ``found`` has the index's hits by public name.
     ``notice`` says why hits match keywords only; ``starting``: that will change.
     """
 
     total: int = 0
     doubtful: bool = False
     waiting: Sequence[str] = ()
-    failed: Mapping[str, Message] = field(default_factory=dict)
     found: Mapping[str, ToolHit] = field(default_factory=dict)
     starting: bool = False
     notice: Message | None = None
@@ -117,10 +116,10 @@ class ToolSource:
             ranked.total,
             ranked.doubtful,
             waiting,
-            failed,
             {hit.alias: hit for hit in ranked.hits},
             ranked.starting,
             _meaning_notice(ranked),
+            failed=failed,
         )
 
     def _news(

@@ -28,6 +28,7 @@ from tabane.errors import (
     upgraded,
 )
 from tabane.messages import Lang, Message, say
+from tabane.messages.page_words import for_page
 from tabane.operations import LOCAL, Access, Caller, Face
 from tabane.web import headers
 from tabane.web.headers import KEPT, NOT_KEPT
@@ -50,8 +51,12 @@ from tabane.web.pages import (
     approvals,
     assistants,
     audit,
+    changes,
     documents,
+    flows,
+    health,
     home,
+    jobs,
     keys,
     posts,
     questions,
@@ -72,13 +77,17 @@ AREAS = (
     activity,
     usage,
     audit,
+    health,
     questions,
     approvals,
+    changes,
+    flows,
     assistants,
     servers,
     tools,
     posts,
     documents,
+    jobs,
     keys,
     settings,
 )
@@ -174,7 +183,7 @@ async def _read_attempt(request: Request) -> SignInAttempt:
 def caller_of(found: FoundSession, lang: Lang) -> Caller:
     """Return the caller of a request in a session."""
     session = f"web:{found.session.id}"
-    return Caller(found.session.holder, Face.WEB, session, lang, client="web", access=found.access)
+    return Caller(found.session.holder, Face.WEB, session, for_page(lang), client="web", access=found.access)
 
 
 def language_of(headers: Mapping[str, Any], default: Lang) -> Lang:
@@ -520,6 +529,8 @@ class WebApp:
             return JSONResponse({"error": error.text(page_request.lang)}, status, NOT_KEPT)
         if method != "GET" or page_request.partial:
             return self._notice(request, page_request, error.message, "error", status)
+        if isinstance(error, Forbidden):
+            return self._page(request, page_request, _forbidden_page(request.url.path, page_request, error))
         title = say("Not found") if status == 404 else say("This page cannot be shown")
         context = {"message": error.text(page_request.lang)}
         page = WholePage("layout/error.html", title, context, status=status)
@@ -549,6 +560,21 @@ class WebApp:
             text = say("There is no page at {path}.", path=request.url.path)
             return self._failure(request, page_request, UnknownName(text), request.method)
         return PlainTextResponse(f"{status}", status, NOT_KEPT)
+
+
+def _forbidden_page(path: str, request: PageRequest, error: Forbidden) -> WholePage:
+    """Return a page that says what may not be seen, what would allow it, and what else there is."""
+    entry = next(
+        (each for each in ENTRIES if each.path != "/" and f"{path}/".startswith(f"{each.path}/")), None
+    )
+    context = {
+        "who": request.access.label or request.access.holder,
+        "page_name": entry.label if entry else None,
+        "needs": entry.needs if entry and not request.may(entry.needs) else "",
+        "message": error.text(request.lang),
+        "pages": [each for each in visible(request.may) if each.path != "/"],
+    }
+    return WholePage("layout/forbidden.html", say("Not allowed"), context, status=403)
 
 
 def _visit(request: Request) -> Visit:

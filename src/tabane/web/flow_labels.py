@@ -3,16 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from tabane.messages import Message, say
 
-LABELS: Mapping[str, tuple[Message, str]] = {
-    "private": (say("What it returns is your own: mail, files, notes, accounts."), "accent"),
-    "untrusted": (say("Strangers can write what it returns: mail, web pages, issues."), "warn"),
-    "external": (say("What it is given leaves this machine, to a place that others can read."), ""),
-    "destructive": (say("It deletes, spends, sends in your name, or runs programs."), "bad"),
+
+class FlowLabel(NamedTuple):
+    """A label in words: what a tool with it does, what that means, and the color of its badge.
+
+    ``read`` says it of something that was read.
+    """
+
+    words: Message
+    meaning: Message
+    color: str
+    read: Message
+
+
+LABELS: Mapping[str, FlowLabel] = {
+    "private": FlowLabel(
+        say("reads your own data"),
+        say("What it returns is your own: mail, files, notes, accounts."),
+        "accent",
+        say("your own data"),
+    ),
+    "untrusted": FlowLabel(
+        say("reads what strangers write"),
+        say("Strangers can write what it returns: mail, web pages, issues."),
+        "warn",
+        say("strangers can write it"),
+    ),
+    "external": FlowLabel(
+        say("leaves this machine"),
+        say("What it is given leaves this machine, to a place that others can read."),
+        "warn",
+        say("sent away"),
+    ),
+    "destructive": FlowLabel(
+        say("cannot be undone"),
+        say("It deletes, spends, sends in your name, or runs programs."),
+        "bad",
+        say("cannot be undone"),
+    ),
 }
-"""The meaning of each label, and the color of its badge."""
+"""Labels by name, in the order in which they are shown."""
 
 ORIGINS: Mapping[str, Message] = {
     "settings": say("servers file"),

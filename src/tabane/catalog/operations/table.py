@@ -442,7 +442,8 @@ _OPERATIONS = (
     ),
     Operation(
         "show_definition_change",
-        "Show line by line how a definition differs from the one that was accepted, and what was found.",
+        "Show how a definition differs from the one that was accepted, line by line and field by field, and "
+        "what was found, with the place of its evidence in each field.",
         ShowDefinitionChange, "catalog.operations.definition_operations:DefinitionOperations.show",
         privilege=Privilege.READ,
     ),

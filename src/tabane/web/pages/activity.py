@@ -1,10 +1,8 @@
-"""Pages of what happens: activity, usage, jobs and health."""
+"""The page of activity: calls as they are made."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +10,7 @@ import msgspec
 
 from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
-from tabane.messages.server_states import words_of_state
-from tabane.web.page import Fragment, Json, Notice, PageRequest, PageRoute, WholePage
+from tabane.web.page import Fragment, Json, PageRequest, PageRoute, WholePage
 
 SHOWN = 60
 """Calls that the page begins with."""
@@ -155,146 +152,9 @@ def _read_number(text: str) -> int:
     return int(text)
 
 
-MOST_RESULT = 100_000
-"""Characters of a result that a page shows."""
-
-
-async def job_list(request: PageRequest) -> WholePage:
-    """Show the jobs that run, and the last ones that ended."""
-    found = await request.call("list_jobs")
-    rows = found["results"]
-    running = [job for job in rows if job["status"] == "running"]
-    ended = [job for job in rows if job["status"] != "running"]
-    shown = {"running": running, "ended": ended, "problem": found.get("problem")}
-    # Jobs of other hubs send no events to this page, so it asks from time to time.
-    return WholePage("jobs/list.html", say("Jobs"), {**shown, "in_group": any("hub" in job for job in rows)})
-
-
-async def job_page(request: PageRequest) -> WholePage:
-    """Show one job."""
-    job = await job_state(request, request.path("job"))
-    text = json.dumps(job.get("result"), ensure_ascii=False, indent=2)
-    if len(text) > MOST_RESULT:
-        text = text[:MOST_RESULT] + "\n…"
-    return WholePage("jobs/job.html", say("Job"), {"job": job, "result_text": text})
-
-
-async def progress(request: PageRequest) -> Fragment:
-    """Show how far a job is. ``then`` is the URL that is loaded in its place when it is over."""
-    job = await job_state(request, request.path("job"))
-    then = request.query.get("then", "")
-    is_ours = then.startswith("/") and not then.startswith(("//", "/\\"))
-    return Fragment("jobs/progress.html", {"job": job, "then": then if is_ours else ""})
-
-
-async def cancel(request: PageRequest) -> Notice:
-    """Stop a job."""
-    job = await request.call("cancel_job", job=request.path("job"))
-    return Notice(say("{title} was canceled.", title=job["title"]), events=("jobs",))
-
-
-async def job_state(request: PageRequest, job: str) -> dict[str, Any]:
-    """Return a job as it is now. Raises UnknownName."""
-    found: dict[str, Any] = await request.call("follow_job", job=job, wait=0)
-    return found
-
-
-FRESH = 900
-"""Seconds for which the result of a check-up is shown before the page checks again."""
-
-LEVELS = ("fault", "warning", "note", "ok")
-
-
-async def health(request: PageRequest) -> WholePage:
-    """Show the hub, and the last check-up; begin one if there is none, or it is old."""
-    status = await request.call("hub_status") if request.may("hub_status") else None
-    job = None
-    if request.may("run_doctor"):
-        for row in await request.rows("list_jobs", hub="this"):  # the newest is the first
-            if row["operation"] == "apply_fix":
-                break  # check-ups before a fix do not count
-            if row["operation"] == "run_doctor":
-                job = row
-                break
-        ended = job is not None and job["status"] != "running"
-        fresh = job is not None and job["status"] == "done" and time.time() - job.get("ended", 0) <= FRESH
-        if job is None or (ended and not fresh):
-            job = await request.call("run_doctor", quick=True)
-    return WholePage("health/health.html", say("Health"), {"status": status, **_checkup_context(job)})
-
-
-async def check(request: PageRequest) -> Fragment:
-    """Begin a check-up."""
-    form = await request.form()
-    job = await request.call("run_doctor", quick=form.get("full") != "1")
-    return Fragment("health/checkup.html", _checkup_context(job))
-
-
-async def checkup(request: PageRequest) -> Fragment:
-    """Show a check-up, or how far it is."""
-    job = await request.call("follow_job", job=request.path("job"), wait=0)
-    return Fragment("health/checkup.html", _checkup_context(job))
-
-
-async def fix(request: PageRequest) -> Fragment:
-    """Apply one fix, or all that are safe."""
-    form = await request.form()
-    job = await request.call("apply_fix", fix=form.get("fix", ""))
-    return Fragment("health/fixing.html", {"job": job})
-
-
-async def fixed(request: PageRequest) -> Fragment:
-    """Show what was fixed, and check again."""
-    job = await request.call("follow_job", job=request.path("job"), wait=0)
-    if job["status"] == "running":
-        return Fragment("health/fixing.html", {"job": job})
-    again = await request.call("run_doctor", quick=True)
-    return Fragment("health/checkup.html", {**_checkup_context(again), "fixes": job})
-
-
-async def servers(request: PageRequest) -> Fragment:
-    """Ask each running server whether it answers."""
-    found = await request.call("health_check")
-    rows = [{**row, "healthy": found.get(name) is True} for name, row in found.get("details", {}).items()]
-    rows.sort(key=lambda row: (row["healthy"], row["name"]))
-    return Fragment("health/servers.html", {"rows": rows, "state_words": words_of_state})
-
-
-async def restart(request: PageRequest) -> Notice:
-    """Restart the hub. The page continues with the next one."""
-    await request.call("restart_hub")
-    return Notice(say("The hub is restarting. This page continues when it is back."))
-
-
-def _checkup_context(job: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what the template needs: the sections with the worst findings first."""
-    context: dict[str, Any] = {"job": job, "sections": [], "counts": {}, "fixable": 0, "fixes": None}
-    if job is None or job["status"] != "done":
-        return context
-    result = job["result"]
-    for section in result["sections"]:
-        ordered = sorted(section["findings"], key=lambda finding: LEVELS.index(finding["level"]))
-        if ordered:
-            context["sections"].append({**section, "findings": ordered, "worst": ordered[0]["level"]})
-    context["counts"] = {level: result[level] for level in LEVELS}
-    context["fixable"] = sum(bool(each["fix"]) for one in result["sections"] for each in one["findings"])
-    return context
-
-
 ROUTES = (
     PageRoute("/activity", activity),
     PageRoute("/activity/rows", rows),
     PageRoute("/activity/seconds", seconds),
     PageRoute("/activity/calls/{number}", call),
-    PageRoute("/jobs", job_list),
-    PageRoute("/jobs/{job}", job_page),
-    PageRoute("/jobs/{job}/progress", progress),
-    PageRoute("/jobs/{job}/cancel", cancel, "POST"),
-    PageRoute("/health", health),
-    PageRoute("/health/check", check, "POST"),
-    PageRoute("/health/check/{job}", checkup),
-    PageRoute("/health/fix", fix, "POST"),
-    PageRoute("/health/fix/{job}", fixed),
-    PageRoute("/health/servers", servers),
-    PageRoute("/health/restart", restart, "POST"),
 )

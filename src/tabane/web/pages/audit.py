@@ -56,7 +56,7 @@ OUTCOMES: Mapping[str, tuple[Message, str]] = {
 RESULTS = (("", say("any outcome")), *((code, label) for code, (label, _) in OUTCOMES.items()))
 
 KINDS: Mapping[str, Message] = {
-    "call": say("calls"),
+    "call": say("calls of tools and operations"),
     "access": say("sign-ins"),
     "admin": say("administration"),
     "audit": say("the log itself"),

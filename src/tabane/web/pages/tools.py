@@ -601,8 +601,8 @@ async def _labels_of(request: PageRequest, name: str) -> list[dict[str, Any]]:
     return [
         {
             "name": label["label"],
-            "meaning": LABELS[label["label"]][0],
-            "color": LABELS[label["label"]][1],
+            "meaning": LABELS[label["label"]].meaning,
+            "color": LABELS[label["label"]].color,
             "origin": ORIGINS.get(label["from"], Message(label["from"])),
         }
         for row in rows
