@@ -609,7 +609,7 @@ async def _labels_of(request: PageRequest, name: str) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "name": label["label"],
+            "words": LABELS[label["label"]].words,
             "meaning": LABELS[label["label"]].meaning,
             "color": LABELS[label["label"]].color,
             "origin": ORIGINS.get(label["from"], Message(label["from"])),
