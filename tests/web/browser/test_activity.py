@@ -120,9 +120,9 @@ def test_look_ups_of_the_hub_are_shown_on_request(
     shared_home.rpc("hub_status")
     call("c__echo", text="after the look-up")
     expect(rows(page).first).to_contain_text("c__echo")
-    assert "hub_status" not in tools(page)
+    assert "Hub status" not in tools(page)
     page.get_by_label("Also look-ups of Tabane itself").check()
-    expect(page.locator("[data-rows]")).to_contain_text("hub_status")
+    expect(page.locator("[data-rows]")).to_contain_text("Hub status")
 
 
 def test_a_pause_holds_the_rows_back_until_it_ends(shared_web: WebBrowsers, call: Call) -> None:
