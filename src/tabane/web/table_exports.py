@@ -58,14 +58,13 @@ async def collect_rows(
     """
     rows: list[dict[str, Any]] = []
     after = None
-    while True:
+    for _ in range(2 * most // part + 20):  # a search for a text may answer parts without rows
         found = await request.call(operation, limit=min(part, most), **params, **{cursor[0]: after})
         rows.extend(found["results"])
         after = found[cursor[1]]
-        if after is None or not found["results"]:
-            return rows[:most], len(rows) > most
-        if len(rows) >= most:
-            return rows[:most], True
+        if after is None or len(rows) >= most:
+            break
+    return rows[:most], after is not None or len(rows) > most
 
 
 def table_file(

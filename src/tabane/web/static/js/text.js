@@ -56,8 +56,8 @@ export function date(stamp) {
 
 const STYLES = {
   date: { dateStyle: "medium" },
-  time: { timeStyle: "medium" },
-  full: { dateStyle: "medium", timeStyle: "medium" },
+  time: { timeStyle: "medium", hourCycle: "h23" },
+  full: { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" },
 };
 
 /** Fill the <time data-when> elements of a part of the page. */
