@@ -221,10 +221,11 @@ class AuditQueries:
             offset=shown,
             limit=params.limit,
             lookups="" if params.lookups else "without",
+            of_servers=params.of_servers,
         )
         found = _with_problem(await self._index.ask(query), caller)
         if not params.lookups:
-            only = msgspec.structs.replace(query, lookups="only", limit=1, offset=0)
+            only = msgspec.structs.replace(query, lookups="only", of_servers=False, limit=1, offset=0)
             found["hidden"] = (await self._index.ask(only))["sum"]["calls"]
         if params.by == "key":
             await self._name_people(found["results"])
@@ -238,7 +239,7 @@ class AuditQueries:
     async def analyze_usage(self, caller: Caller, params: AnalyzeUsage) -> dict[str, Any]:
         """Return what is never used and what it costs, what is slow, what fails, and who uses how much."""
         first, last = self._days_between(params.start, params.end)
-        tools = await self._index.ask(UsageQuery(first, last, limit=_MOST_TOOLS))
+        tools = await self._index.ask(UsageQuery(first, last, limit=_MOST_TOOLS, lookups="without"))
         clients = await self._index.ask(UsageQuery(first, last, by="client", limit=params.limit))
         used = await self._index.ask(UsageQuery(first, last, used_tools=True))
         names = {name for name, _server, _calls in used}

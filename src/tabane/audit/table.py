@@ -103,7 +103,10 @@ class GetAuditStats(CountedConditions, frozen=True, forbid_unknown_fields=True, 
 
 
 class GetUsageStats(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whole days, 30 of them if no period is given. Without look-ups, ``hidden`` counts their calls."""
+    """Whole days, 30 of them if no period is given. Without look-ups, ``hidden`` counts their calls.
+
+    ``of_servers``: only calls of tools of servers, not those of Tabane itself.
+    """
 
     start: Moment | None = None
     end: Moment | None = None
@@ -115,6 +118,7 @@ class GetUsageStats(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     limit: EntryLimit = 50
     cursor: QueryCursor | None = None
     lookups: WithLookups = True
+    of_servers: bool = False
 
 
 class AnalyzeUsage(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

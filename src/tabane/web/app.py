@@ -28,6 +28,7 @@ from tabane.errors import (
     upgraded,
 )
 from tabane.messages import Lang, Message, say
+from tabane.messages.page_words import for_page
 from tabane.operations import LOCAL, Access, Caller, Face
 from tabane.web import headers
 from tabane.web.headers import KEPT, NOT_KEPT
@@ -50,8 +51,12 @@ from tabane.web.pages import (
     approvals,
     assistants,
     audit,
+    changes,
     documents,
+    flows,
+    health,
     home,
+    jobs,
     keys,
     posts,
     questions,
@@ -59,6 +64,7 @@ from tabane.web.pages import (
     servers,
     settings,
     tools,
+    usage,
 )
 from tabane.web.paths import APP_SANDBOX
 from tabane.web.rendering import Assets, TemplateRenderer
@@ -69,14 +75,19 @@ AREAS = (
     home,
     search,
     activity,
+    usage,
     audit,
+    health,
     questions,
     approvals,
+    changes,
+    flows,
     assistants,
     servers,
     tools,
     posts,
     documents,
+    jobs,
     keys,
     settings,
 )
@@ -172,7 +183,7 @@ async def _read_attempt(request: Request) -> SignInAttempt:
 def caller_of(found: FoundSession, lang: Lang) -> Caller:
     """Return the caller of a request in a session."""
     session = f"web:{found.session.id}"
-    return Caller(found.session.holder, Face.WEB, session, lang, client="web", access=found.access)
+    return Caller(found.session.holder, Face.WEB, session, for_page(lang), client="web", access=found.access)
 
 
 def language_of(headers: Mapping[str, Any], default: Lang) -> Lang:
@@ -180,6 +191,9 @@ def language_of(headers: Mapping[str, Any], default: Lang) -> Lang:
     chosen = headers.get("tabane-lang")
     return "ja" if chosen == "ja" else "en" if chosen == "en" else default
 
+
+MOST_NAME = 64
+"""Characters of the id that a page gives a request."""
 
 LOOK = 2.0
 """Seconds between two checks that the session has not ended."""
@@ -432,6 +446,8 @@ class WebApp:
         if found is None:
             return None
         caller = caller_of(found, language_of(request.headers, _visit(request).lang))
+        if name := request.headers.get("tabane-request", "")[:MOST_NAME]:
+            caller = msgspec.structs.replace(caller, request=name)  # the page finds its call in the events
         return PageRequest(request, self._hub, caller, found.session)
 
     def _response(
