@@ -23,6 +23,7 @@ from tabane.search.analysis import (
     placed_runs,
     plain,
     positioned,
+    run_tokens,
     substring_spelling,
     with_long_vowels,
 )
@@ -128,7 +129,7 @@ def _marked_spans(text: str, sought: SoughtWords) -> list[tuple[int, int, int]]:
 
 def _run_tokens(run: str) -> Iterable[tuple[int, int, str]]:
     """Yield the tokens of a run as (offset, size, token): pairs one by one, words and names as a whole."""
-    tokens = positioned(run)
+    tokens = run_tokens(run)
     if len(tokens) == max(1, len(run) - 1) and not run.isascii():
         return [(place, min(2, len(run)), token) for place, token in enumerate(tokens)]
     return [(0, len(run), token) for token in tokens]
