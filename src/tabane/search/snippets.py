@@ -109,7 +109,16 @@ def _marked_spans(text: str, sought: SoughtWords) -> list[tuple[int, int, int]]:
     """Return what is marked in the original text as (start, end, number), in order."""
     spans: list[tuple[int, int, int]] = []
     folded, places = _fold_with_places(text)
+    numbers, beginning = sought.tokens, sought.beginning
     for at, run in placed_runs(folded):
+        if run.isascii():  # most words are no more than looked up
+            for token in run_tokens(run):
+                number = numbers.get(token)
+                if number is None and beginning and token.startswith(beginning):
+                    number = -1
+                if number is not None:
+                    spans.append((places[at], places[at + len(run)], number))
+            continue
         for offset, size, token in _run_tokens(run):
             number = sought.number(token)
             if number is not None:
