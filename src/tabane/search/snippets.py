@@ -119,6 +119,8 @@ def _marked_spans(text: str, sought: SoughtWords) -> list[tuple[int, int, int]]:
                 if number is not None:
                     spans.append((places[at], places[at + len(run)], number))
             continue
+        if is_cjk(run) and not any(token in run for token in numbers):
+            continue
         for offset, size, token in _run_tokens(run):
             number = sought.number(token)
             if number is not None:
