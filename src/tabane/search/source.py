@@ -72,12 +72,14 @@ class SearchAnswer(Generic[T]):
     """Hits, best first. ``terms`` are the words to mark in them; ``warning`` says why hits may be missing.
 
     ``usual`` is the cosine between unrelated texts by the model of the hits, if it was measured.
+    ``failed`` is why servers have listed nothing, by name: what they offer cannot be found.
     """
 
     hits: Sequence[SearchHit[T]] = ()
     terms: Sequence[str] = ()
     warning: Message | None = None
     usual: float | None = field(default=None, kw_only=True)
+    failed: Mapping[str, Message] = field(default_factory=dict, kw_only=True)
 
 
 def joined(one: Message | None, other: Message | None) -> Message | None:
@@ -155,7 +157,7 @@ async def shown(source: SearchSource[Any], caller: Caller, request: SearchReques
         structs.replace(hit, item=ShownItem(source.card(hit.item), answer.terms, unfinished))
         for hit in answer.hits
     ]
-    return SearchAnswer(hits, answer.terms, answer.warning, usual=answer.usual)
+    return SearchAnswer(hits, answer.terms, answer.warning, usual=answer.usual, failed=answer.failed)
 
 
 class FoundThing(NamedTuple):

@@ -186,12 +186,12 @@ def test_a_text_is_formatted_as_markdown_and_is_harmless(open_tool: Callable[[st
     text = "# Title\n\n- one\n- two <img src=x onerror=alert(1)>"
     result = {"content": [{"type": "text", "text": text}]}
     call(page, json.dumps({"json": json.dumps(result)}))
-    expect(page.locator(".result-text")).to_contain_text("# Title")
+    expect(page.locator(".tool-text")).to_contain_text("# Title")
     page.get_by_role("button", name="Formatted").click()
     expect(page.locator("[data-formatted]").get_by_role("heading", name="Title")).to_be_visible()
     expect(page.locator("[data-formatted] [onerror]")).to_have_count(0)
     page.get_by_role("button", name="Formatted").click()
-    expect(page.locator(".result-text")).to_be_visible()
+    expect(page.locator(".tool-text")).to_be_visible()
 
 
 def test_a_form_is_shown_when_its_script_is_there(shared_web: WebBrowsers) -> None:
@@ -207,7 +207,7 @@ def test_a_form_is_shown_when_its_script_is_there(shared_web: WebBrowsers) -> No
     expect(page.get_by_role("textbox", name="json", exact=True)).to_have_value(re.compile("typed early"))
     expect(page.locator("#arguments")).to_have_value(given)
     page.get_by_role("button", name="Call", exact=True).click()
-    expect(page.locator(".result-text")).to_have_text("typed early")
+    expect(page.locator(".tool-text")).to_have_text("typed early")
 
 
 def test_json_replaces_what_the_form_writes_while_all_of_it_is_selected(shared_web: WebBrowsers) -> None:
@@ -227,7 +227,7 @@ def test_json_replaces_what_the_form_writes_while_all_of_it_is_selected(shared_w
 def test_a_long_result_is_read_in_parts(open_tool: Callable[[str], Page]) -> None:
     page = open_tool("up__huge")
     call(page, '{"bytes": 250000}')
-    further, parts = page.get_by_role("button", name="Show the next part"), page.locator(".result-text")
+    further, parts = page.get_by_role("button", name="Show the next part"), page.locator(".tool-text")
     for _ in range(4):
         if not further.count():
             break

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import Forbidden, TabaneError
 from tabane.hub.people.flows.hub_flows import HubFlows
-from tabane.messages import Lang, say
+from tabane.messages import Lang, Message, say
 from tabane.operations import EVERYONE, Caller, CallTarget, Face, Operation, Privilege
 from tabane.reader.result_text import marked
 from tabane.search.source import (
@@ -135,9 +135,8 @@ class EverythingSearch:
             raise Forbidden(say("Your key may not search any of these. Ask the hub's owner for permission."))
         outcomes = await self._ask_all(kinds, caller, params)
         answers = [each for each in outcomes if isinstance(each, KindAnswer)]
-        failed = [each for each in outcomes if isinstance(each, TabaneError)]
         if not answers:
-            raise failed[0]
+            raise next(each for each in outcomes if isinstance(each, TabaneError))
         # In a thread: the words of 500 passages take tens of milliseconds.
         entries, rows = await asyncio.to_thread(_page, params, answers, caller.face)
         page: dict[str, Any] = {"results": rows}
@@ -146,9 +145,10 @@ class EverythingSearch:
             self._flows.offered(caller, pages)
         if params.explain:
             _explain(page["results"], answers)
-        told = [*(answer.warning for answer in answers), *(error.message for error in failed)]
-        if warnings := list(dict.fromkeys(each for warning in told for each in sentences(warning))):
-            page["warning"] = "\n".join(warning.render(caller.lang) for warning in warnings)
+        if warnings := _warnings(dict(zip(kinds, outcomes, strict=True)), caller.lang):
+            page["warning"] = "\n".join(_sentences_of(warnings))
+            if caller.face is not Face.MCP:  # a model reads the text, and pays for every row
+                page["warnings"] = warnings
         return page
 
     async def _ask_all(
@@ -175,6 +175,38 @@ class EverythingSearch:
         except TabaneError as error:
             log.warning("%s cannot be searched: %s", kind, error)
             return error
+
+
+def _warnings(outcomes: Mapping[SearchKind, KindAnswer | TabaneError], lang: Lang) -> list[dict[str, Any]]:
+    """Return why hits may be missing, as rows for a program that chooses its own words and buttons.
+
+    ``about`` is ``server`` (the ``server`` that has listed nothing), ``search`` (the ``kinds`` of things that
+    are searched in part, or by keywords alone), or ``kind`` (the ``kinds`` that could not be searched).
+    """
+    rows: list[dict[str, Any]] = []
+    told: dict[tuple[str, Message], list[str]] = {}
+    for kind, outcome in outcomes.items():
+        if isinstance(outcome, TabaneError):
+            told.setdefault(("kind", outcome.message), []).append(kind)
+            continue
+        failed = outcome.answer.failed
+        rows += [
+            {"about": "server", "server": name, "text": why.render(lang)} for name, why in failed.items()
+        ]
+        for warning in sentences(outcome.warning):
+            if warning not in failed.values():
+                told.setdefault(("search", warning), []).append(kind)
+    said = [
+        {"about": about, "kinds": kinds, "text": why.render(lang)} for (about, why), kinds in told.items()
+    ]
+    return said + rows
+
+
+def _sentences_of(warnings: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the texts of warnings, each once. Of servers, the first stands for all."""
+    servers = [each["text"] for each in warnings if each["about"] == "server"][:1]
+    others = [each["text"] for each in warnings if each["about"] != "server"]
+    return list(dict.fromkeys([*others, *servers]))
 
 
 def _page(

@@ -132,13 +132,20 @@ async def results(request: PageRequest) -> Fragment:
     context: dict[str, Any] = {
         "asked": asked,
         "hits": hits,
-        "warning": found.get("warning"),
+        "warnings": _warnings(found),
         "ms": (time.perf_counter() - began) * 1e3,
         "more": len(hits) == asked.limit and not asked.all,
         "ranked": any(hit["why"]["meaning"] for hit in hits),
         "one": ONE,
     }
     return Fragment("search/results.html", context)
+
+
+def _warnings(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return why hits may be missing, as rows. Posts alone have one text."""
+    if "warnings" in found or "warning" not in found:
+        return list(found.get("warnings", ()))
+    return [{"about": "search", "kinds": ["posts"], "text": found["warning"]}]
 
 
 def _hit(row: Mapping[str, Any], *, fused: bool) -> dict[str, Any]:
