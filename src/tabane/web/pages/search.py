@@ -120,11 +120,13 @@ async def results(request: PageRequest) -> Fragment:
         terms = {"query": asked.text, "top_k": asked.limit, "keywords": asked.keywords}
         if asked.kind == "posts":
             mode = "hybrid" if asked.mode in ("", "words") else asked.mode
-            found = await request.call("find_posts", **terms, mode=mode, **asked.filters.parameters())
+            asking = request.call("find_posts", **terms, mode=mode, **asked.filters.parameters())
+            found = await request.while_connected(asking)
             hits = [_post_hit(row) for row in found["results"]]
         else:
             kinds = {"in": [asked.kind]} if asked.kind else {}
-            found = await request.call("search_everything", **terms, explain=True, **kinds)
+            asking = request.call("search_everything", **terms, explain=True, **kinds)
+            found = await request.while_connected(asking)
             hits = [_hit(row, fused=not asked.kind) for row in found["results"]]
     except TabaneError as error:
         failure = {"asked": asked, "hits": None, "error": error.text(request.lang)}
