@@ -114,7 +114,9 @@ function fill(form, name, at, value) {
 
 /** Tell the scripts of a page that its forms have other values than before. */
 export function announce(restored) {
-  for (const form of restored) fieldsOf(form).find(isChanged)?.dispatchEvent(new Event("input", { bubbles: true }));
+  for (const form of restored) {
+    for (const field of fieldsOf(form).filter(isChanged)) field.dispatchEvent(new Event("input", { bubbles: true }));
+  }
 }
 
 function tell(form) {

@@ -78,7 +78,7 @@ function show(text, more) {
   const { groups, entries } = known;
   const words = wordsOf(text);
   const ranked = entries.map((entry) => [rank(entry, words), entry]).filter(([place]) => place >= 0);
-  const always = words.length ? ranked.sort((a, b) => a[0] - b[0]).map(([, entry]) => entry) : [...recent(), ...entries.filter((one) => one.group === "pages"), ...entries.filter((one) => one.group === "actions")];
+  const always = words.length ? ranked.sort((a, b) => a[0] - b[0]).map(([, entry]) => entry) : [...recent(), ...entries];
   const best = new Map();
   for (const [at, entry] of [...always, ...more].entries()) if (!best.has(entry.group)) best.set(entry.group, at);
   const order = [...best.keys()];
