@@ -106,8 +106,8 @@ def test_the_evidence_of_an_attack_is_verbatim_and_marked_and_rejecting_is_the_b
     expect(page.locator("#evidence-0")).to_be_in_viewport()
     expect(page.locator(".change-bar .btn.primary")).to_have_text("Reject and hold back")
     page.get_by_role("button", name="Accept this definition").click()
-    expect(page.locator("dialog")).to_contain_text("It looks like an attack.")
-    page.locator("dialog").get_by_role("button", name="Cancel").click()
+    expect(page.locator("dialog.dialog")).to_contain_text("It looks like an attack.")
+    page.locator("dialog.dialog").get_by_role("button", name="Cancel").click()
     assert "lookup__look" not in web_home.must("tools", "list")
 
 
