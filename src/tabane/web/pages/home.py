@@ -257,10 +257,7 @@ async def search(request: PageRequest) -> Fragment:
     query = request.query.get("q", "").strip()[:2000]
     if not query:
         return Fragment("home/results.html", {"query": "", "groups": [], "count": 0, "warning": ""})
-    found, named = await asyncio.gather(
-        request.call("search_everything", query=query, top_k=FOUND, keywords="typing"),
-        _tools_named(request, query),
-    )
+    found, named = await request.while_connected(_ask(request, query))
     known = {hit["key"] for hit in named}
     hits = [*named, *(hit for hit in found["results"] if hit["kind"] != "tools" or hit["key"] not in known)]
     groups = [
@@ -286,6 +283,14 @@ async def search(request: PageRequest) -> Fragment:
         "warning": found.get("warning", ""),
     }
     return Fragment("home/results.html", context)
+
+
+async def _ask(request: PageRequest, query: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return what a search over everything finds, and the tools of that name."""
+    return await asyncio.gather(
+        request.call("search_everything", query=query, top_k=FOUND, keywords="typing"),
+        _tools_named(request, query),
+    )
 
 
 async def _tools_named(request: PageRequest, query: str) -> list[dict[str, Any]]:
