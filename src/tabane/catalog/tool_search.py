@@ -243,7 +243,9 @@ class ToolSearch:
             )
             for step in steps
         ]
-        first = await self._source.find(caller, queries[0], about=" ".join(steps))
+        # A part of a name is searched with each key that somebody presses.
+        waits = params.match != "partial"
+        first = await self._source.find(caller, queries[0], waits=waits, about=" ".join(steps))
         others = (self._source.find(caller, query, waits=False) for query in queries[1:])
         answers = [first, *await asyncio.gather(*others)]
         chosen = fused_steps([[hit.item.alias for hit in answer.hits] for answer in answers], most)
@@ -416,9 +418,10 @@ def tool_row(tool: Tool, server: Server | None) -> dict[str, Any]:
 def tool_detail(tool: Tool, server: Server | None) -> dict[str, Any]:
     """Return all that is known of a tool beside its definition.
 
-    ``page`` is what an assistant reads of it. ``sizes`` are the tokens of line, page and definition.
+    ``line`` is what an assistant reads of it in a search, ``page`` what it reads before a call. ``sizes`` are
+    the tokens of line, page and definition.
     """
-    page = tool_page(tool)
+    line, page = signature(tool, typed=False), tool_page(tool)
     return tool_row(tool, server) | {
         "original": tool.name,
         "title": tool.title,
@@ -428,8 +431,9 @@ def tool_detail(tool: Tool, server: Server | None) -> dict[str, Any]:
         "category": tool.category,
         "notes": tool.notes,
         "examples": list(tool.examples),
+        "line": line,
         "page": page,
-        "sizes": _sizes(tool, signature(tool, typed=False), page),
+        "sizes": _sizes(tool, line, page),
     }
 
 

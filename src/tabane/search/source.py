@@ -135,21 +135,28 @@ class SearchSource(Protocol[T]):
 
 
 class ShownItem(NamedTuple):
-    """An item as it is shown in a list of several kinds."""
+    """An item as it is shown in a list of several kinds.
+
+    ``terms`` are the words to mark in it; ``unfinished``: the last of them is the beginning of a word.
+    """
 
     card: HitCard
-    snippet: Snippet
+    terms: Sequence[str] = ()
+    unfinished: bool = False
+
+    def snippet(self) -> Snippet:
+        """Return its best passage. It takes a millisecond for a long text: call it for what is shown."""
+        return snippet(self.card.text, self.terms, unfinished=self.unfinished)
 
 
 async def shown(source: SearchSource[Any], caller: Caller, request: SearchRequest) -> SearchAnswer[ShownItem]:
     """Search one source, and return its hits as they are shown in a list of several kinds."""
     answer = await source.search(caller, request)
-    hits: list[SearchHit[ShownItem]] = []
-    for hit in answer.hits:
-        card = source.card(hit.item)
-        unfinished = request.keywords == "typing"
-        item = ShownItem(card, snippet(card.text, answer.terms, unfinished=unfinished))
-        hits.append(structs.replace(hit, item=item))
+    unfinished = request.keywords == "typing"
+    hits = [
+        structs.replace(hit, item=ShownItem(source.card(hit.item), answer.terms, unfinished))
+        for hit in answer.hits
+    ]
     return SearchAnswer(hits, answer.terms, answer.warning, usual=answer.usual, failed=answer.failed)
 
 

@@ -61,7 +61,7 @@ def calling(home: WebHome, **arguments: Any) -> Iterator[Calling]:
 
 
 def card(page: Page) -> Any:
-    return page.locator(".approval")
+    return page.locator(".approval-letter")
 
 
 def test_a_call_is_announced_and_approved(shared_web: WebBrowsers) -> None:
@@ -70,8 +70,8 @@ def test_a_call_is_announced_and_approved(shared_web: WebBrowsers) -> None:
     with calling(shared_web.home, path="/tmp/notes") as call:
         expect(badge).to_contain_text("1 call waits")
         page.get_by_role("link", name="1 call waits for your approval.").click()
-        expect(card(page)).to_contain_text("up__count")
-        expect(card(page)).to_contain_text('"path": "/tmp/notes"')
+        expect(card(page)).to_contain_text("count of up wants to run")
+        expect(card(page).locator(".approval-field")).to_contain_text("/tmp/notes")
         page.get_by_role("button", name="Approve once").click()
         expect(page.locator("#notices")).to_contain_text("The call of up__count is approved, once.")
         assert call.result["content"][0]["text"].isdigit()
@@ -92,7 +92,7 @@ def test_what_an_assistant_wrote_is_shown_as_it_is(shared_web: WebBrowsers, acce
     page = shared_web.page("/approvals")
     with calling(shared_web.home, text=DECEIVING, password="hunter2hunter2"):
         expect(card(page)).to_have_count(1)
-        said = card(page).locator("pre").inner_text()
+        said = card(page).locator(".approval-fields").inner_text()
         assert "<b>bold</b><script>" in said
         assert "\u202e" not in said
         assert "hunter2hunter2" not in said

@@ -25,6 +25,7 @@ from tabane.guard.definitions.definition import (
     Kind,
     definition_diff,
 )
+from tabane.guard.definitions.definition_fields import changed_fields
 from tabane.guard.definitions.review import DefinitionChange, DefinitionScans
 from tabane.guard.scanner.findings import SEVERITIES, unfinished
 from tabane.guard.scanner.scanner import (
@@ -63,7 +64,7 @@ class DefinitionOperations:
         return {"results": rows, "total": len(found), "held": sum(each.held for each in found)}
 
     async def show(self, caller: Caller, params: ShowDefinitionChange) -> dict[str, Any]:
-        """Return one change with the lines of its difference to the definition that is trusted."""
+        """Return one change with its difference to the definition that is trusted, as lines and as fields."""
         change = self._find_change(params)
         bodies = await self._gateway.review.bodies(change.server, change.key)
         new = bodies.get(change.pin.digest)
@@ -72,7 +73,16 @@ class DefinitionOperations:
         old = bodies.get(change.before) if change.before else None
         lines = await asyncio.to_thread(definition_diff, old, new)
         diff = [{"mark": line.mark, "text": line.text} for line in lines]
-        return {**change.row(caller.lang), "diff": diff}
+        excerpts = [finding.excerpt for finding in change.pin.findings or ()]
+        changed = await asyncio.to_thread(changed_fields, old, new, excerpts)
+        fields = [
+            {**field._asdict(), "marks": [mark._asdict() for mark in field.marks]} for field in changed.fields
+        ]
+        row = change.row(caller.lang)
+        for field in changed.fields:
+            for mark in field.marks:  # what earlier versions kept is in small letters
+                row["findings"][mark.finding]["excerpt"] = (field.after or "")[mark.start : mark.end]
+        return {**row, "diff": diff, "fields": fields, "more_fields": changed.more}
 
     async def accept(self, caller: Caller, params: DecideDefinitions) -> dict[str, Any]:
         """Accept definitions of a server. Return how many still wait."""

@@ -16,6 +16,9 @@ from tabane.operations.door import CallVerdict
 ApprovalState = Literal["open", "approved", "refused", "used", "expired", "withdrawn"]
 """``open`` and ``approved`` wait, for a person and for the call. ``refused`` holds until it expires."""
 
+WARNING_RULES = frozenset({"flow"})
+"""Rules that find that somebody else may want the call. The others only want a person to be asked."""
+
 LONGEST_REASON = 2000
 """Characters of a field of a reason."""
 
@@ -55,13 +58,25 @@ class ApprovalReason(msgspec.Struct, frozen=True):
         return Message(self.template, **self.fields)
 
 
+class ApprovalTrail(msgspec.Struct, frozen=True):
+    """What the caller had read when it asked: for each source, the tool that it was read with.
+
+    ``since`` is when the first of it was read, in seconds since 1970.
+    """
+
+    private: dict[str, str] = {}
+    untrusted: dict[str, str] = {}
+    since: float = 0.0
+
+
 class Approval(msgspec.Struct, frozen=True):
     """One approval. Times are seconds since 1970.
 
-    ``client`` and ``label`` say who calls, for a person. ``arguments`` are shown to the person, without
-    secrets. ``arguments_size`` is the number of their bytes if that is not all of them. ``pairs`` may
+    ``client``, ``label`` and ``folder`` say who calls, for a person. ``arguments`` are shown to the person,
+    without secrets. ``arguments_size`` is the number of their bytes if that is not all of them. ``pairs`` may
     be allowed for later calls too; ``remember``: they are. ``by`` is the holder who decided, and ``way`` how:
-    elicitation, page, command or rpc.
+    elicitation, page, command or rpc. ``title`` and ``labels`` are those of the tool, and ``trail`` is what
+    was read, when it was asked.
     """
 
     id: str
@@ -78,6 +93,15 @@ class Approval(msgspec.Struct, frozen=True):
     by: str = ""
     way: str = ""
     remember: bool = False
+    title: str = ""
+    labels: tuple[str, ...] = ()
+    folder: str = ""
+    trail: ApprovalTrail | None = None
+
+    @property
+    def is_warned(self) -> bool:
+        """Whether a rule speaks against the call, and not only for asking a person."""
+        return any(reason.rule in WARNING_RULES for reason in self.reasons)
 
     @property
     def note(self) -> str:
@@ -130,7 +154,9 @@ class Approvals:
 
     def whole(self) -> tuple[Approval, ...]:
         """Return all of them for other hubs of a group. Of those that are over, only what became of them."""
-        over = (replace(one, expires=_OVER, reasons=(), arguments="") for one in self._ended.values())
+        over = (
+            replace(one, expires=_OVER, reasons=(), arguments="", trail=None) for one in self._ended.values()
+        )
         return (*self._current.values(), *over)
 
     def adopt(self, kept: Iterable[Approval]) -> None:

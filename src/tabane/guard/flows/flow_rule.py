@@ -440,10 +440,11 @@ class FlowRule:
 
     def read_by(self, caller: Caller) -> int:
         """Return the labels of what a caller has read."""
-        found = 0
-        for trail in self._counting(trail_key(caller)):
-            found |= trail.labels
-        return found
+        return labels_read(self.trails_of(caller))
+
+    def trails_of(self, caller: Caller) -> tuple[Trail, ...]:
+        """Return the trails that count for a caller: its own first."""
+        return self._counting(trail_key(caller))
 
     def view(self, key: TrailKey, target: CallTarget, arguments: bytes = b"") -> FlowFinding | None:
         """Return what stands against a call of an assistant, without noting anything."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal, NamedTuple
 
 from msgspec import Raw, Struct
@@ -52,6 +53,32 @@ def excerpt_of(text: str, start: int = 0, end: int | None = None) -> str:
     part = text[start : min(stop, start + MOST_EXCERPT)]
     line = " ".join(_UNREADABLE.sub(lambda found: f"\u27e8U+{ord(found[0]):04X}\u27e9", part).split())
     return line + ("…" if stop - start > MOST_EXCERPT else "")
+
+
+_TOKENS = re.compile(r"[^\W_]+")
+_ESCAPED = re.compile("\u27e8U\\+[0-9A-F]{4,6}\u27e9")
+_BETWEEN = r"(?:\\u[0-9a-f]{4}|[\W_]){1,80}+"
+"""What may be between two words of an excerpt: marks, blanks, line ends, and escapes of unseen characters.
+
+It never gives anything back, so that looking for an excerpt takes time in proportion to the text.
+"""
+
+LEAST_WORDS = 2
+"""Words that an excerpt needs to be looked for in a text."""
+
+
+def passage_of(excerpt: str, text: str) -> tuple[int, int] | None:
+    """Return where an excerpt is in a text as it was written: start and end. None if it is not found.
+
+    Only its words count: a scan reads small letters, without marks, line ends and invisible characters.
+    """
+    words = _TOKENS.findall(_ESCAPED.sub(" ", excerpt.removesuffix("\u2026")))
+    if len(words) < LEAST_WORDS:
+        return None
+    if excerpt.endswith("\u2026"):
+        words = words[:-1] or words  # it may be cut
+    found = re.search(_BETWEEN.join(map(re.escape, words)), text, re.IGNORECASE)
+    return found.span() if found is not None else None
 
 
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low")

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Raw
+from msgspec.structs import replace
 
 from tabane.errors import BadArguments
 from tabane.guard.scanner.evidence import (
@@ -23,7 +24,16 @@ from tabane.guard.scanner.evidence import (
     stuffed,
     words_of,
 )
-from tabane.guard.scanner.findings import HIDDEN, SEVERITIES, Finding, Kind, ScannedText, Severity, excerpt_of
+from tabane.guard.scanner.findings import (
+    HIDDEN,
+    SEVERITIES,
+    Finding,
+    Kind,
+    ScannedText,
+    Severity,
+    excerpt_of,
+    passage_of,
+)
 from tabane.guard.scanner.hidden_characters import (
     DefinitionTexts,
     decoded_payloads,
@@ -82,7 +92,7 @@ class DefinitionScanner:
         found = [*read.findings(), *shadowing(read.text, name, known)]
         if kind in ("tool", "prompt"):
             found.extend(lookalike(server, name, known))
-        return _worst_of_each_rule(found)
+        return tuple(read.verbatim(each) for each in _worst_of_each_rule(found))
 
     def _names(self, others: Collection[str]) -> KnownNames:
         fixed = isinstance(others, frozenset | tuple)
@@ -95,7 +105,7 @@ class _ReadDefinition:
     """The texts of a definition as a person sees them, in small letters, and what was hidden in them."""
 
     def __init__(self, name: str, texts: DefinitionTexts) -> None:
-        self._name = name
+        self._name, self._texts = name, texts
         self._names = frozenset(one.lower() for one in texts.names)
         self._complete = texts.complete
         self._found: list[Finding] = []
@@ -129,6 +139,16 @@ class _ReadDefinition:
         plain = unicodedata.normalize("NFKC", seen.text)
         self._disguised.extend(disguised_words(plain))
         return _in_a_line(undisguised(plain).translate(_MARKS))
+
+    def verbatim(self, finding: Finding) -> Finding:
+        """Return a finding whose excerpt is as the server wrote it, with its capitals and marks."""
+        for written in (*self._texts.texts, *self._texts.parameters, *self._texts.names, self._whole):
+            if (place := passage_of(finding.excerpt, written)) is not None:
+                excerpt = excerpt_of(written, *place)
+                if finding.excerpt.endswith("\u2026") and not excerpt.endswith("\u2026"):
+                    excerpt += "\u2026"
+                return replace(finding, excerpt=excerpt)
+        return finding
 
     def findings(self) -> Iterator[Finding]:
         yield from self._found

@@ -130,7 +130,7 @@ class HubGuards:
     def _open_calls(self) -> GuardedCalls:
         from tabane.hub.people.approvals.desk import GuardedCalls
 
-        return GuardedCalls(self.desk(), self._gateway, self._scripts, self.guard.check)
+        return GuardedCalls(self.desk(), self._gateway, self._scripts, self._flows, self.guard.check)
 
     def _open_passphrase(self) -> HubPassphrase:
         from tabane.hub.people.approvals.passphrase import HubPassphrase

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
@@ -137,9 +137,10 @@ class EverythingSearch:
         answers = [each for each in outcomes if isinstance(each, KindAnswer)]
         if not answers:
             raise next(each for each in outcomes if isinstance(each, TabaneError))
-        entries = await _entries(params, answers)
-        page: dict[str, Any] = {"results": [_row(entry, caller.face) for entry in entries[: params.top_k]]}
-        if pages := _addresses(entries[: params.top_k]):
+        # In a thread: the words of 500 passages take tens of milliseconds.
+        entries, rows = await asyncio.to_thread(_page, params, answers, caller.face)
+        page: dict[str, Any] = {"results": rows}
+        if pages := _addresses(entries):
             self._flows.found(caller, UNTRUSTED, "pages", "search_everything")
             self._flows.offered(caller, pages)
         if params.explain:
@@ -208,22 +209,27 @@ def _sentences_of(warnings: Sequence[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys([*others, *servers]))
 
 
-async def _entries(params: SearchEverything, answers: Sequence[KindAnswer]) -> list[ThingEntry]:
+def _page(
+    params: SearchEverything, answers: Sequence[KindAnswer], face: Face
+) -> tuple[Sequence[ThingEntry], list[dict[str, Any]]]:
+    """Return the entries that are shown, and their rows: passages are chosen for these alone."""
+    entries = _entries(params, answers)[: params.top_k]
+    return entries, [_row(entry, face) for entry in entries]
+
+
+def _entries(params: SearchEverything, answers: Sequence[KindAnswer]) -> list[ThingEntry]:
     if params.places is not None and len(params.places) == 1:  # in its own order, with its own scores
         return [ThingEntry(FoundThing(answers[0].kind, hit)) for hit in answers[0].answer.hits]
     from tabane.hub.sources.everything_order import ordered
 
-    # In a thread: the words of 500 passages take tens of milliseconds.
     manual, typing = "docs" in (params.places or ()), params.keywords == "typing"
-    return await asyncio.to_thread(
-        partial(ordered, params.query[:_LONGEST], answers, manual=manual, unfinished=typing)
-    )
+    return ordered(params.query[:_LONGEST], answers, manual=manual, unfinished=typing)
 
 
 def _row(entry: ThingEntry, face: Face) -> dict[str, Any]:
     """Return an entry as a row. ``also`` names other ways to open the same thing."""
     kind, hit = entry.thing
-    card, passage = hit.item
+    card, passage = hit.item.card, hit.item.snippet()
     row = {
         "kind": kind, "key": card.key, "title": card.title, "text": passage.text,
         "marks": [list(mark) for mark in passage.marks], "open": card.reference.row(face),

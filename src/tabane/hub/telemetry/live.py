@@ -82,11 +82,11 @@ class HubLive:
         """Return whether the web page is open somewhere."""
         return self.recording is not None and self.recording.feed.followers > 0
 
-    def without_secrets(self, arguments: bytes) -> tuple[bytes, int]:
+    def without_secrets(self, arguments: bytes, longest: int = LONGEST_SHOWN) -> tuple[bytes, int]:
         """Return arguments without secrets; only the beginning, and their size, if they are long."""
         from tabane.audit.redaction import ArgumentRedactor
 
-        redactor = ArgumentRedactor(LONGEST_SHOWN, self._secret_names)
+        redactor = ArgumentRedactor(longest, self._secret_names)
         redactor.hide(*self._hidden)
         return redactor.redact(arguments)
 

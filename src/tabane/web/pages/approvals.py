@@ -1,168 +1,82 @@
-"""Pages where a person decides: calls to approve, changed definitions, and rules of data flows."""
+"""Approvals: each call that waits for a person, as a letter that says what it would do, and who wants it."""
 
 from __future__ import annotations
 
-import re
+import asyncio
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from typing import Any
+from urllib.parse import quote
 
-from tabane.errors import BadArguments, Conflict, Forbidden, RateLimited, UnknownName
+from tabane.errors import Forbidden, RateLimited, TabaneError, UnknownName
 from tabane.messages import Message, say
-from tabane.text.control_characters import shown_controls
-from tabane.web.page import Fragment, Notice, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
+from tabane.web.argument_fields import Budget, ShownArguments, shown_arguments
+from tabane.web.flow_labels import LABELS
+from tabane.web.page import (
+    FileDownload,
+    Fragment,
+    Notice,
+    PageAnswer,
+    PageRequest,
+    PageRoute,
+    Redirect,
+    WholePage,
+)
+from tabane.web.pages.changes import change_of_tool
+from tabane.web.pages.flows import pair_words, source_words
 from tabane.web.pages.servers import server_url
 from tabane.web.pages.tools import printable, visible_text
+from tabane.wire import json
 
-MOST_LISTED = 100
-"""Definitions that the list shows."""
+MOST_LETTERS = 10
+"""Calls that the list shows as letters. Further ones are shown as short rows."""
 
-MOST_LINES = 3_000
-"""Lines of a difference that are shown."""
+WHOLE = Budget(100_000, 400)
+IN_LIST = Budget(6_000, 40)
+BRIEF = Budget(300, 4)
+"""What of the arguments is shown: on the page of a call, in the list, and in a row of the inbox."""
 
-LONGEST_NAME = 300
-
-WHICH = ("server", "kind", "digest")
-"""Fields that identify a definition. Its own name may have characters that no address has."""
-
-KINDS: Mapping[str, Message] = {
-    "tool": say("Tool"),
-    "prompt": say("Prompt"),
-    "resource": say("Resource"),
-    "template": say("Resource template"),
-    "skill": say("Skill"),
-    "instructions": say("Instructions"),
-}
-
-CHANGES: Mapping[str, tuple[Message, str]] = {
-    "added": (say("New"), "warn"),
-    "changed": (say("Changed"), "warn"),
-    "suspicious": (say("Suspicious"), "bad"),
-    "rejected": (say("Rejected"), ""),
-}
-
-SEVERITIES: Mapping[str, tuple[Message, str]] = {
-    "high": (say("severe"), "bad"),
-    "medium": (say("medium"), "warn"),
-    "low": (say("minor"), ""),
-}
-
-_ESCAPES = re.compile(r"((?:\\u[0-9a-f]{4})+)")
-
-
-class DiffRow(NamedTuple):
-    """A line of a difference in parts. Each second part is an escape of characters that nobody sees."""
-
-    mark: str
-    parts: Sequence[str]
-
-
-async def change_list(request: PageRequest) -> WholePage:
-    """Show the definitions that wait, those that are held back first."""
-    server = request.query.get("server", "")
-    found = await request.call("list_definition_changes", server=server or None, limit=MOST_LISTED)
-    rows = [_change_context(row) for row in found["results"]]
-    context = {"changes": rows, "more": found["total"] - len(rows), "server": server, "held": found["held"]}
-    return WholePage("changes/list.html", say("Changes"), context)
-
-
-async def count_changes(request: PageRequest) -> Fragment:
-    """Return the number of definitions that wait, for the navigation."""
-    found = await request.call("list_definition_changes", limit=MOST_LISTED)
-    rejected = sum(row["change"] == "rejected" for row in found["results"])
-    return Fragment("changes/count.html", {"count": found["total"] - rejected})
-
-
-async def one_change(request: PageRequest) -> WholePage:
-    """Show how one definition differs from the one that was accepted."""
-    try:
-        found = await request.call("show_definition_change", **_definition_key(request.query))
-    except (UnknownName, BadArguments):
-        return WholePage("changes/gone.html", say("Changed definition"))
-    lines = found.pop("diff")
-    context = {
-        "change": _change_context(found),
-        "lines": [
-            DiffRow(line["mark"], _ESCAPES.split(printable(line["text"]))) for line in lines[:MOST_LINES]
-        ],
-        "more": max(0, len(lines) - MOST_LINES),
-    }
-    return WholePage("changes/change.html", say("Changed definition"), context)
-
-
-async def accept(request: PageRequest) -> PageAnswer:
-    """Accept the definition that the page shows, by its hash."""
-    return await _decide(request, "accept_definitions")
-
-
-async def reject(request: PageRequest) -> PageAnswer:
-    """Reject the definition that the page shows."""
-    return await _decide(request, "reject_definitions")
-
-
-async def _decide(request: PageRequest, operation: str) -> PageAnswer:
-    given = _definition_key(await request.form())
-    server = given.pop("server")
-    try:
-        done = await request.call(operation, server=server, definitions=[given])
-    except (Conflict, UnknownName) as error:
-        return Notice(error.message, kind="error", events=("definitions",))
-    messages = {
-        "accepted": say("The definition was accepted."),
-        "rejected": say("The definition was rejected. It is held back."),
-    }
-    return Redirect("/changes", messages[done["status"]])
-
-
-def _definition_key(given: Mapping[str, str]) -> dict[str, Any]:
-    return {name: given.get(name, "") for name in WHICH}
-
-
-def _change_context(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a change for the templates: what the server says is untrusted, and nothing in it is hidden."""
-    which = {name: row[name] for name in WHICH}
-    label, color = CHANGES.get(row["change"], (Message(row["change"]), ""))
-    return {
-        **row,
-        "which": which,
-        "shown_name": visible_text(row["name"], LONGEST_NAME),
-        "kind_label": KINDS.get(row["kind"], Message(row["kind"])),
-        "label": label,
-        "color": color,
-        "page": f"/changes/-/one?{urlencode(which)}",
-        "server_page": server_url(row["server"]),
-        "findings": [_finding_context(finding) for finding in row["findings"]],
-    }
-
-
-def _finding_context(finding: Mapping[str, Any]) -> dict[str, Any]:
-    label, color = SEVERITIES.get(finding["severity"], (Message(finding["severity"]), ""))
-    texts = {name: shown_controls(printable(finding[name])) for name in ("message", "excerpt", "rule")}
-    return {**texts, "label": label, "color": color}
-
-
-LONGEST_ARGUMENTS = 8_000
-"""Characters of arguments that are shown."""
+LONGEST_DESCRIPTION = 1_200
+LONGEST_NAME = 120
+MOST_SOURCES = 8
+MOST_CHANGED = 8
 
 
 async def approvals(request: PageRequest) -> WholePage:
     """Show the calls that wait, the oldest first, and approvals that are not used yet."""
-    rows = []
-    for row in await _list_approvals(request):
-        arguments = str(row["arguments"])
-        cut = len(arguments) > LONGEST_ARGUMENTS or row["arguments_size"]
-        # The assistant wrote the arguments, so nothing in them is hidden.
-        shown = shown_controls(printable(arguments[:LONGEST_ARGUMENTS]))
-        rows.append({**row, "arguments": shown, "cut": cut, "url": f"/approvals/{row['id']}"})
-    state = await request.call("passphrase_state")
+    rows, state = await asyncio.gather(_list_approvals(request), request.call("passphrase_state"))
+    waiting = [row for row in rows if row["state"] == "open"]
+    shown = await asyncio.gather(*(_letter(request, row, IN_LIST) for row in waiting[:MOST_LETTERS]))
     context = {
-        "open": [row for row in rows if row["state"] == "open"],
-        "approved": [row for row in rows if row["state"] == "approved"],
+        "letters": shown,
+        "rows": [_brief(row) for row in waiting[MOST_LETTERS:]],
+        "approved": [_brief(row) for row in rows if row["state"] == "approved"],
         "locked": not state["unlocked"],
         "problem": "",
+        "stay": False,
     }
-    return WholePage("approvals/list.html", say("Approvals"), context)
+    return WholePage("approvals/list.html", say("Approvals"), context, module="approvals")
+
+
+async def one_approval(request: PageRequest) -> WholePage:
+    """Show one call with all of its arguments."""
+    row = await _find_approval(request, request.path("approval"))
+    if row is None or row["state"] != "open":
+        return WholePage("approvals/gone.html", say("Approval"))
+    letter, state = await asyncio.gather(_letter(request, row, WHOLE), request.call("passphrase_state"))
+    context = {"one": letter, "locked": not state["unlocked"], "problem": "", "alone": True}
+    return WholePage("approvals/one.html", say("Approval"), context, module="approvals")
+
+
+async def letters(request: PageRequest) -> list[dict[str, Any]]:
+    """Return the calls that wait, the oldest first, for ``approvals/brief.html``.
+
+    Include the template with the letter as ``one``, and ``stay`` if its buttons leave the page as it is.
+    There are none if nobody may see them.
+    """
+    if not request.may("list_approvals"):
+        return []
+    return [_brief(row) for row in await _list_approvals(request) if row["state"] == "open"]
 
 
 async def count(request: PageRequest) -> Fragment:
@@ -171,23 +85,40 @@ async def count(request: PageRequest) -> Fragment:
     return Fragment("approvals/count.html", {"count": len(waiting)})
 
 
+async def read_arguments(request: PageRequest) -> FileDownload:
+    """Return the arguments of a call as a file: as much of them as is kept, without secrets."""
+    row = await _find_approval(request, request.path("approval"))
+    if row is None:
+        raise UnknownName(say("This call does not wait any more."))
+    data = printable(str(row["arguments"])).encode()
+    return FileDownload(data, "application/json", f"{row['id']}.json")
+
+
 async def approve(request: PageRequest) -> PageAnswer:
     """Approve a call, once; with the pairs of it also for later calls, if the form says so."""
-    remember = (await request.form()).get("remember") == "true"
+    given = await request.form()
+    row = await _find_approval(request, request.path("approval"))
+    if row is not None and given.get("unseen") != "true":
+        shown = await asyncio.to_thread(shown_arguments, str(row["arguments"]), None, WHOLE)
+        if row["arguments_size"] or not shown.whole:
+            return Notice(say("Not everything of this call was shown. Read it first."), "error", status=422)
     try:
-        row = await request.call("approve_call", id=request.path("approval"), remember=remember)
+        done = await request.call(
+            "approve_call", id=request.path("approval"), remember=given.get("remember") == "true"
+        )
     except UnknownName as error:
-        return Redirect("/approvals", error.message)
-    return Redirect("/approvals", say("The call of {tool} is approved, once.", tool=row["tool"]))
+        return _answer(given, error.message, "error")
+    return _answer(given, say("The call of {tool} is approved, once.", tool=done["tool"]))
 
 
 async def refuse(request: PageRequest) -> PageAnswer:
     """Refuse a call, or take an approval back that was not used."""
+    given = await request.form()
     try:
         row = await request.call("refuse_call", id=request.path("approval"))
     except UnknownName as error:
-        return Redirect("/approvals", error.message)
-    return Redirect("/approvals", say("The call of {tool} is refused.", tool=row["tool"]))
+        return _answer(given, error.message, "error")
+    return _answer(given, say("The call of {tool} is refused.", tool=row["tool"]))
 
 
 async def unlock(request: PageRequest) -> PageAnswer:
@@ -200,160 +131,152 @@ async def unlock(request: PageRequest) -> PageAnswer:
     return Redirect("/approvals", say("The page is unlocked for five minutes."))
 
 
+def _answer(given: Mapping[str, str], message: Message, kind: Any = "ok") -> PageAnswer:
+    """Return the list of calls; or only the message, for a page that shows them among other things."""
+    if given.get("stay") == "true":
+        return Notice(message, kind, events=("approvals",))
+    return Redirect("/approvals", message)
+
+
 async def _list_approvals(request: PageRequest) -> Sequence[dict[str, Any]]:
     found = await request.call("list_approvals")
     return sorted(found["results"], key=lambda row: float(row["asked"]))
 
 
+async def _find_approval(request: PageRequest, id: str) -> dict[str, Any] | None:
+    found: list[dict[str, Any]] = (await request.call("list_approvals", id=id[:40]))["results"]
+    return found[0] if found else None
+
+
+# -- the letter ------------------------------------------------------------------------------------
+
+
+def _brief(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a row of an inbox says of a call. What others wrote is untrusted, and nothing is hidden."""
+    own = row["tool"].removeprefix(f"{row['server']}__") if row["server"] else row["tool"]
+    shown = shown_arguments(str(row["arguments"]), None, BRIEF)
+    against = _objections(row, shown, None)
+    return {
+        **row,
+        "url": f"/approvals/{quote(row['id'], safe='')}",
+        "name": visible_text(own, LONGEST_NAME),
+        "title": visible_text(row["title"], LONGEST_NAME) if row["title"] != own else "",
+        "tool_page": f"/tools/{quote(row['tool'], safe='')}",
+        "server_page": server_url(row["server"]) if row["server"] else "",
+        "who": visible_text(row["client"] or row["label"] or row["holder"], LONGEST_NAME),
+        "folder": visible_text(row["folder"].removeprefix("file://"), 400),
+        "badges": [LABELS[label] for label in LABELS if label in row["labels"]],
+        "shown": shown,
+        "whole": shown.whole and not row["arguments_size"],
+        "why": [reason for rule, reason in _reasons(row) if rule not in WARNING_RULES],
+        "warnings": [reason for rule, reason in _reasons(row) if rule in WARNING_RULES],
+        "against": against,
+        "left": max(0, int(row["expires"] - time.time())),
+        "asks_later": [pair_words(pair) for pair in row["pairs"]],
+    }
+
+
+async def _letter(request: PageRequest, row: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+    """Return all that a person has to know of a call."""
+    found = await _find_approval(request, row["id"]) or row
+    tool, change = await asyncio.gather(_find_tool(request, row["tool"]), change_of_tool(request, row))
+    definition = tool["tool"] if tool else {}
+    schema = definition.get("inputSchema") if isinstance(definition, dict) else None
+    shown = await asyncio.to_thread(shown_arguments, str(found["arguments"]), schema, budget)
+    trail = row["trail"] or {"private": {}, "untrusted": {}, "since": 0}
+    return {
+        **_brief(found),
+        "said": visible_text(printable(tool["description"]), LONGEST_DESCRIPTION) if tool else "",
+        "known": tool is not None,
+        "shown": shown,
+        "whole": shown.whole and not found["arguments_size"],
+        "against": _objections(found, shown, change),
+        "change": change,
+        "read": [
+            (
+                LABELS[label],
+                [(source_words(each), visible_text(name, LONGEST_NAME)) for each, name in sources],
+            )
+            for label in ("untrusted", "private")
+            if (sources := list(trail[label].items())[:MOST_SOURCES])
+        ],
+        "since": trail["since"],
+        "changed": [visible_text(path, LONGEST_NAME) for path in found["decisions"].get("changed", ())],
+        "most_changed": MOST_CHANGED,
+    }
+
+
+async def _find_tool(request: PageRequest, name: str) -> dict[str, Any] | None:
+    if not request.may("get_tool"):
+        return None
+    try:
+        found: dict[str, Any] = json.decode(await request.answer("get_tool", name=name))
+    except (TabaneError, json.InvalidJson):
+        return None  # gone meanwhile, or an operation of Tabane itself
+    return found
+
+
+WARNING_RULES = frozenset({"flow"})
+"""Rules whose reasons are warnings."""
+
+
+def _reasons(row: Mapping[str, Any]) -> list[tuple[str, Message]]:
+    """Return why a call waits, by rule, in words of a page: those of the rules name commands."""
+    reasons = zip(row["rules"], row["reasons"], strict=True)
+    return [(rule, _reason(row, rule, text)) for rule, text in reasons]
+
+
+def _reason(row: Mapping[str, Any], rule: str, text: str) -> Message:
+    trail = row["trail"] or {"private": {}, "untrusted": {}}
+    if rule == "confirm":
+        return say(
+            "You are asked before each call of this tool, as the settings of {server!n} say.",
+            server=row["server"],
+        )
+    if rule == "script":
+        return say("A script calls it, and the tool is not marked as read-only.")
+    if rule != "flow":
+        return say("{text}", text=visible_text(text, 2_000))
+    if "external" in row["labels"] and trail["private"]:
+        return say(
+            "The call sends data out of this machine. Before it, the assistant read private data, and texts "
+            "that strangers can write. Such a text may be what asks for this call."
+        )
+    if "destructive" in row["labels"]:
+        return say(
+            "The call cannot be undone. Before it, the assistant read texts that strangers can write. Such a "
+            "text may be what asks for this call."
+        )
+    return say(
+        "The call sends data out of this machine. Before it, the assistant read texts that strangers can "
+        "write. Such a text may be what asks for this call."
+    )
+
+
+def _objections(
+    row: Mapping[str, Any], shown: ShownArguments, change: Mapping[str, Any] | None
+) -> list[Message]:
+    """Return what speaks against a call. With any of it, to refuse is the default."""
+    found: list[Message] = []
+    if row["warned"]:
+        found.append(say("A rule speaks against this call."))
+    if change is not None and change["severe"]:
+        found.append(say("The definition of this tool looks like an attack."))
+    if shown.hidden:
+        found.append(say("The arguments hold characters that nobody sees. They are shown as escapes."))
+    if shown.twice:
+        found.append(say("A field is given twice. Servers differ in which of the two they take."))
+    return found
+
+
 _ONE = "/approvals/{approval}"
 
-
-MOST_TOOLS = 1_000
-"""Tools whose labels are shown."""
-
-MOST_TRAILS = 100
-MOST_PAIRS = 200
-MOST_KEYS = 10_000
-LONGEST_CLIENT = 200
-"""Characters of a client's name or folder that are shown."""
-
-LABELS: Mapping[str, tuple[Message, str]] = {
-    "private": (say("What it returns is your own: mail, files, notes, accounts."), "accent"),
-    "untrusted": (say("Strangers can write what it returns: mail, web pages, issues."), "warn"),
-    "external": (say("What it is given leaves this machine, to a place that others can read."), ""),
-    "destructive": (say("It deletes, spends, sends in your name, or runs programs."), "bad"),
-}
-"""The meaning of each label, and the color of its badge."""
-
-ORIGINS: Mapping[str, Message] = {
-    "settings": say("servers file"),
-    "annotation": say("annotation of the server"),
-    "table": say("table of well-known servers"),
-    "name": say("guessed from its words"),
-    "built-in": say("built in"),
-}
-
-
-@dataclass
-class LabeledServer:
-    """The labels of a server's tools. ``labels`` has each label once, with all of its origins."""
-
-    name: str
-    url: str
-    tools: list[dict[str, Any]] = field(default_factory=list)
-    labels: dict[str, dict[str, Message]] = field(default_factory=dict)
-
-
-async def flows(request: PageRequest) -> WholePage:
-    """Show the trails of clients, the allowed pairs, and the labels of tools by server."""
-    found = await request.call("list_flow_labels", limit=MOST_TOOLS)
-    context = {
-        **await _trails_context(request),
-        "servers": labeled_servers(found["results"]),
-        "more_tools": found["more"],
-        "meanings": LABELS,
-    }
-    return WholePage("flows/flows.html", say("Flow policy"), context)
-
-
-async def trails(request: PageRequest) -> Fragment:
-    """Return the trails and pairs, which change while clients work."""
-    return Fragment("flows/trails.html", await _trails_context(request))
-
-
-async def forget(request: PageRequest) -> PageAnswer:
-    """Forget what one client has read in one folder."""
-    given = await request.form()
-    which = {name: given.get(name, "") for name in ("holder", "client", "cwd")}
-    return _forgotten_notice(await request.call("forget_flow_trails", **which))
-
-
-async def forget_all(request: PageRequest) -> PageAnswer:
-    """Forget what all clients have read."""
-    return _forgotten_notice(await request.call("forget_flow_trails"))
-
-
-async def disallow(request: PageRequest) -> PageAnswer:
-    """Take an allowed pair back."""
-    given = await request.form()
-    pair = given.get("pair", "")
-    found = await request.call("disallow_flow", pair=pair, holder=given.get("holder", ""))
-    if not found["changed"]:
-        return Notice(say("{pair} was not allowed.", pair=pair), events=("flows",))
-    return Notice(say("{pair} is no longer allowed.", pair=pair), events=("flows",))
-
-
-def _forgotten_notice(found: Mapping[str, Any]) -> Notice:
-    count = found["forgotten"]
-    message = say("{count} {count:client|clients} forgotten.", count=count)
-    return Notice(message if count else say("There was nothing to forget."), events=("flows",))
-
-
-async def _trails_context(request: PageRequest) -> dict[str, Any]:
-    found = await request.call("list_flow_trails")
-    allowed = [(holder, pair) for holder, pairs in found["allowed"].items() for pair in pairs]
-    holders = {row["holder"] for row in found["results"]} | set(found["allowed"])
-    names: dict[str, str] = {}
-    if any(holder.startswith("key:") for holder in holders):
-        keys = await request.rows("keys_list", revoked=True, limit=MOST_KEYS)
-        names = {f"key:{key['id']}": key["name"] for key in keys}
-    return {
-        "policy": found["policy"],
-        "trails": [
-            {
-                **row,
-                "who": names.get(row["holder"], row["holder"]),
-                "shown_client": visible_text(row["client"], LONGEST_CLIENT),
-                "shown_cwd": visible_text(row["cwd"], LONGEST_CLIENT),
-                "read": [(label, list(row[label].items())) for label in row["labels"]],
-                "of_all": not row["holder"],
-            }
-            for row in found["results"][:MOST_TRAILS]
-        ],
-        "more_trails": len(found["results"]) - MOST_TRAILS,
-        "pairs": [{"holder": h, "who": names.get(h, h), "pair": pair} for h, pair in allowed[:MOST_PAIRS]],
-        "more_pairs": len(allowed) - MOST_PAIRS,
-        "colors": {name: color for name, (_, color) in LABELS.items()},
-    }
-
-
-def labeled_servers(rows: Sequence[Mapping[str, Any]]) -> list[LabeledServer]:
-    """Return the tools by server, with the labels that some tool of it has. Tabane itself is the last."""
-    found: dict[str, LabeledServer] = {}
-    for row in rows:
-        name = row["server"]
-        server = found.setdefault(name, LabeledServer(name, server_url(name) if name else ""))
-        labels = [
-            {"name": each["label"], "color": LABELS[each["label"]][1], "origin": _origin_label(each["from"])}
-            for each in row["labels"]
-        ]
-        server.tools.append({**row, "labels": labels, "if_given": row.get("if_given", [])})
-        for each in row["labels"]:
-            origins = server.labels.setdefault(each["label"], {})
-            origins[each["from"]] = _origin_label(each["from"])
-    for server in found.values():
-        server.labels = {label: server.labels[label] for label in LABELS if label in server.labels}
-    return sorted(found.values(), key=lambda server: (not server.name, server.name))
-
-
-def _origin_label(name: str) -> Message:
-    return ORIGINS.get(name, Message(name))
-
-
 ROUTES = (
-    PageRoute("/changes", change_list),
-    PageRoute("/changes/-/count", count_changes),
-    PageRoute("/changes/-/one", one_change),
-    PageRoute("/changes/-/accept", accept, "POST"),
-    PageRoute("/changes/-/reject", reject, "POST"),
     PageRoute("/approvals", approvals),
     PageRoute("/approvals/-/count", count),
     PageRoute("/approvals/-/unlock", unlock, "POST"),
+    PageRoute(_ONE, one_approval),
+    PageRoute(f"{_ONE}/arguments", read_arguments),
     PageRoute(f"{_ONE}/approve", approve, "POST"),
     PageRoute(f"{_ONE}/refuse", refuse, "POST"),
-    PageRoute("/flows", flows),
-    PageRoute("/flows/-/trails", trails),
-    PageRoute("/flows/-/forget", forget, "POST"),
-    PageRoute("/flows/-/forget-all", forget_all, "POST"),
-    PageRoute("/flows/-/disallow", disallow, "POST"),
 )

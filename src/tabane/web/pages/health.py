@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from tabane.messages import Message, say
 from tabane.web.page import Fragment, Notice, PageRequest, PageRoute, WholePage
-from tabane.web.pages.activity import job_state
+from tabane.web.pages.jobs import job_state
 from tabane.web.pages.servers import server_row, server_url
 
 FRESH = 900

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
 from tabane.text.control_characters import shown_controls
-from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
+from tabane.web.page import Fragment, Notice, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
 from tabane.web.pages.tools import printable, visible_text
 from tabane.web.schema_forms import (
     FilledField,
@@ -156,6 +156,15 @@ async def question_list(request: PageRequest) -> WholePage:
     return WholePage("questions/list.html", say("Questions"), context)
 
 
+async def open_questions(request: PageRequest) -> list[dict[str, Any]]:
+    """Return the questions that wait, the oldest first, for ``questions/brief.html``.
+
+    Include the template with the question as ``question``. There are none if nobody may see them.
+    """
+    rows = await _list_waiting(request) if request.may("list_questions") else []
+    return [_question_row(row, LONGEST_LISTED) for row in rows]
+
+
 async def count(request: PageRequest) -> Fragment:
     """Return the number of questions that wait, for the navigation."""
     return Fragment("questions/count.html", {"count": len(await _list_waiting(request))})
@@ -225,8 +234,12 @@ async def cancel(request: PageRequest) -> PageAnswer:
 
 
 async def _refuse(request: PageRequest, action: str) -> PageAnswer:
+    stay = (await request.form()).get("stay") == "true"
     row = await _find_question(request)
-    return _GONE if row is None else await _send_answer(request, row, action, None)
+    done = _GONE if row is None else await _send_answer(request, row, action, None)
+    if stay and done.message is not None:
+        return Notice(done.message, events=("questions",))
+    return done
 
 
 async def _send_answer(request: PageRequest, row: Mapping[str, Any], action: str, content: Any) -> Redirect:

@@ -133,7 +133,7 @@ async def results(request: PageRequest) -> Fragment:
         return Fragment("search/results.html", {"asked": asked, "hits": None})
     began = time.perf_counter()
     try:
-        hits, warnings = await _find(request, asked, asked.limit)
+        hits, warnings = await request.while_connected(_find(request, asked, asked.limit))
     except TabaneError as error:
         failure = {"asked": asked, "hits": None, "error": error.text(request.lang)}
         return Fragment("search/results.html", failure)

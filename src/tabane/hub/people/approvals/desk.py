@@ -11,12 +11,14 @@ import asyncio
 import hashlib
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tabane.catalog.gateway import Gateway
 from tabane.errors import ConfigurationError, Conflict, HubError, StoreError
@@ -26,10 +28,13 @@ from tabane.guard.approvals.approvals import (
     ApprovalBinding,
     ApprovalReason,
     Approvals,
+    ApprovalTrail,
     approval_required,
     refusal,
 )
 from tabane.hub.context import HubContext
+from tabane.hub.people.approvals.past_decisions import PastDecisions, changed_fields
+from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.hub.work.scripts import HubScripts, RunningScript
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Face
@@ -79,14 +84,21 @@ class ApprovalFile:
             ) from None
 
 
+LONGEST_KEPT = 128 << 10
+"""Bytes of a call's arguments that are kept for the person who decides."""
+
+LEAST_KEPT = 8 << 10
+MOST_KEPT = 4 << 20
+"""Characters of all kept arguments from which on only the least is kept of further ones."""
+
 T = TypeVar("T")
 
 
 class ShownArguments(Protocol):
     """Knows what of arguments is secret, and who watches the hub."""
 
-    def without_secrets(self, arguments: bytes) -> tuple[bytes, int]:
-        """Return arguments without secrets; only the beginning, and their size, if they are long."""
+    def without_secrets(self, arguments: bytes, longest: int) -> tuple[bytes, int]:
+        """Return arguments without secrets; only the beginning, and their size, if they are longer."""
         ...
 
     def topic_changed(self, topic: Literal["approvals"]) -> None:
@@ -128,15 +140,22 @@ class ApprovalDesk:
         self._writes: set[asyncio.Task[None]] = set()
         self._version = self._on_disk = 0
         self._closing = False
+        self._noting = threading.Lock()
         self.watches = ConnectionWatches(context.loop)
+        self.past = PastDecisions(context.home)
 
     def clock(self) -> float:
         """Return seconds since 1970, by the clock of the group."""
         return self._seconds() + self._ahead
 
     def shown_arguments(self, arguments: bytes) -> tuple[bytes, int]:
-        """Return arguments without secrets; only the beginning, and their size, if they are long."""
-        return self._shown.without_secrets(arguments)
+        """Return arguments without secrets; only the beginning, and their size, if they are long.
+
+        Those of many long calls are cut earlier, so that all of them stay bounded.
+        """
+        waiting = self._approvals.kept() if self._approvals is not None else ()
+        room = MOST_KEPT - sum(len(one.arguments) for one in waiting)
+        return self._shown.without_secrets(arguments, LONGEST_KEPT if room > 0 else LEAST_KEPT)
 
     def wait(self, caller: Caller) -> float:
         """Return for how many seconds a call waits for a person.
@@ -274,6 +293,7 @@ class ApprovalDesk:
         decided = await self._change(
             lambda approvals: approvals.decide(id, approved=approved, by=by, way=way, remember=remember)
         )
+        self._begin(asyncio.to_thread(self._note_decision, decided))
         if self._shared is not None:
             return decided
         self._on_decided(decided, decided.remember)
@@ -283,6 +303,29 @@ class ApprovalDesk:
         if approved:
             self._changed(id)
         return decided
+
+    async def decisions_before(self, approval: Approval, *, compare: bool) -> dict[str, Any]:
+        """Return what was decided about the same tool before.
+
+        ``compare``: with the fields that differ from the call that was approved last.
+        """
+        if not self.past.loaded:
+            await asyncio.to_thread(self.past.load)
+        past = self.past.of(approval.binding.tool)
+        found: dict[str, Any] = {
+            "approved": past.approved,
+            "refused": past.refused,
+            "last": past.last or None,
+            "last_approved": past.last_approved or None,
+        }
+        if compare and past.fields:
+            found["changed"] = await asyncio.to_thread(changed_fields, past.fields, approval.arguments)
+        return found
+
+    def _note_decision(self, decided: Approval) -> None:
+        with self._noting:
+            self.past.note(replace(decided, expires=self._seconds()))
+            self.past.write()
 
     def close(self) -> None:
         """Keep what is open: its callers lose their connections, but can go on with the next hub."""
@@ -409,6 +452,8 @@ class ConnectionWatches:
         return asks
 
 
+LONGEST_TITLE, LONGEST_FOLDER = 300, 4_096
+
 AT_ONCE = 64 << 10
 """Bytes of arguments above which their digest is made in a thread."""
 
@@ -420,14 +465,32 @@ Check = Callable[[Caller, CallTarget, bytes], object]
 class GuardedCalls:
     """Makes the approval of each call that a person is asked about, and knows what each of them needs."""
 
-    def __init__(self, desk: ApprovalDesk, gateway: Gateway, scripts: HubScripts, check: Check) -> None:
-        self.desk, self.check = desk, check
+    def __init__(
+        self, desk: ApprovalDesk, gateway: Gateway, scripts: HubScripts, flows: HubFlows, check: Check
+    ) -> None:
+        self.desk, self.check, self.flows = desk, check, flows
         self._gateway, self._scripts = gateway, scripts
 
     def definition(self, target: CallTarget) -> str:
         """Return a digest of a tool's definition: as its server gave it, and as an override shows it."""
         tool = self._gateway.catalog.find(target.name) if target.kind == "tool" else None
         return "" if tool is None else hashlib.sha256(tool.digest.encode() + tool.definition).hexdigest()
+
+    def title(self, target: CallTarget) -> str:
+        """Return the title of a tool; empty if it has none."""
+        tool = self._gateway.catalog.find(target.name) if target.kind == "tool" else None
+        return "" if tool is None else tool.title[:LONGEST_TITLE]
+
+    def trail(self, caller: Caller) -> ApprovalTrail | None:
+        """Return what a caller has read; None if nothing that has a label."""
+        private: dict[str, str] = {}
+        untrusted: dict[str, str] = {}
+        trails = [one for one in self.flows.trails_of(caller) if one.labels]
+        for one in trails:
+            private |= {source: tool for source, tool in one.private.items() if source not in private}
+            untrusted |= {source: tool for source, tool in one.untrusted.items() if source not in untrusted}
+        since = min((one.since for one in trails), default=0.0)
+        return ApprovalTrail(private, untrusted, since) if trails else None
 
     def script(self, caller: Caller) -> RunningScript | None:
         """Return the script that makes a call; None if none does."""
@@ -525,4 +588,8 @@ class GuardedApproval:
             arguments=shown.decode("utf-8", "replace"),
             arguments_size=size,
             pairs=tuple(dict.fromkeys(verdict.pair for verdict in self.verdicts if verdict.pair)),
+            title=self._calls.title(self._target),
+            labels=self._calls.flows.labels_of(self._target),
+            folder=(caller.cwd or next(iter(caller.roots), ""))[:LONGEST_FOLDER],
+            trail=self._calls.trail(caller),
         )

@@ -19,6 +19,17 @@ if TYPE_CHECKING:
 _Id = Annotated[str, Meta(min_length=1, max_length=40, description="Id of the approval, as listed.")]
 
 
+class ListApprovals(Struct, frozen=True, forbid_unknown_fields=True):
+    id: Annotated[
+        str,
+        Meta(
+            max_length=40,
+            description="Only this one, with all that is kept of its arguments (up to 128 KB), and with what "
+            "was decided about the same tool before.",
+        ),
+    ] = ""
+
+
 class NextApproval(Struct, frozen=True, forbid_unknown_fields=True):
     asks: Annotated[
         bool,
@@ -55,8 +66,10 @@ class ApprovalOperations:
                 "Calls that wait until a person approves them, and approvals that are not used yet, the "
                 "latest first: id, tool, server, reasons, arguments without secrets, pairs that can be "
                 "allowed for later calls too, who calls, state (open, approved), and when it was asked and "
-                "expires (seconds since 1970).",
-                NoParameters, self.list_approvals, privilege=Privilege.READ,
+                "expires (seconds since 1970). Also the title and labels of the tool, what was read before "
+                "(trail), whether that speaks against the call (warned), and how often calls of this tool "
+                "were approved and refused (decisions). With id: that one alone, with whole arguments.",
+                ListApprovals, self.list_approvals, privilege=Privilege.READ,
             ),
             Operation(
                 "next_approval",
@@ -75,10 +88,19 @@ class ApprovalOperations:
             ),
         ]  # fmt: skip
 
-    async def list_approvals(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
-        """Return what waits for a person, the latest first."""
+    async def list_approvals(self, caller: Caller, params: ListApprovals) -> dict[str, Any]:
+        """Return what waits for a person, the latest first; or one of them, with all of its arguments."""
+        desk = self._guards.desk()
+        found = (await desk.approvals()).listed()
+        if params.id:
+            found = [one for one in found if one.id == params.id]
+        compare = bool(params.id)
         return {
-            "results": [row(one, caller.lang) for one in (await self._guards.desk().approvals()).listed()]
+            "results": [
+                row(one, caller.lang, whole=compare)
+                | {"decisions": await desk.decisions_before(one, compare=compare)}
+                for one in found
+            ]
         }
 
     async def next_approval(self, caller: Caller, params: NextApproval) -> dict[str, Any]:
@@ -105,20 +127,35 @@ class ApprovalOperations:
         return row(decided, caller.lang)
 
 
-def row(approval: Approval, lang: Lang) -> dict[str, Any]:
-    """Return an approval for a person."""
+LONGEST_LISTED = 8 << 10
+"""Characters of arguments in a list."""
+
+
+def row(approval: Approval, lang: Lang, *, whole: bool = False) -> dict[str, Any]:
+    """Return an approval for a person. ``whole``: with all that is kept of its arguments."""
+    arguments, size = approval.arguments, approval.arguments_size
+    if not whole and len(arguments) > LONGEST_LISTED:
+        arguments, size = arguments[:LONGEST_LISTED], size or len(arguments.encode())
+    trail = approval.trail
     return {
         "id": approval.id,
         "tool": approval.binding.tool,
+        "title": approval.title,
         "server": approval.binding.server,
+        "labels": list(approval.labels),
         "reasons": [reason.message.render(lang) for reason in approval.reasons],
         "rules": [reason.rule for reason in approval.reasons],
-        "arguments": approval.arguments,
-        "arguments_size": approval.arguments_size,
+        "warned": approval.is_warned,
+        "arguments": arguments,
+        "arguments_size": size,
         "pairs": list(approval.pairs),
+        "trail": None
+        if trail is None
+        else {"private": trail.private, "untrusted": trail.untrusted, "since": trail.since},
         "holder": approval.binding.holder,
         "label": approval.label,
         "client": approval.client,
+        "folder": approval.folder,
         "state": approval.state,
         "asked": approval.asked,
         "expires": approval.expires,

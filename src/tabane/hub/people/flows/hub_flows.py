@@ -14,6 +14,7 @@ from tabane.operations import Caller, CallTarget, Lazy
 
 if TYPE_CHECKING:
     from tabane.guard.flows.flow_rule import FlowPolicy, FlowRule
+    from tabane.guard.flows.trails import Trail
     from tabane.hub.people.flows.flow_state import FlowState
     from tabane.operations.door import CallVerdict
 
@@ -57,6 +58,14 @@ class HubFlows:
         """Allow a pair for all later calls of a holder. Raises StoreError."""
         self.state().pairs.allow(holder, pair)
         self._changed()
+
+    def labels_of(self, target: CallTarget) -> tuple[str, ...]:
+        """Return the labels of a target. Their table is opened with the first call."""
+        return tuple(self.state().labels(target).names)
+
+    def trails_of(self, caller: Caller) -> tuple[Trail, ...]:
+        """Return what a caller has read. There is nothing if the policy is off."""
+        return self.rule.trails_of(caller) if self.rule is not None else ()
 
     def read_by(self, caller: Caller) -> int:
         """Return the labels of what a caller has read."""
