@@ -24,12 +24,12 @@ from tabane.messages import Message, say
 from tabane.settings.files import private_folder
 from tabane.text.units import bytes_text
 
-MOST = 20 << 30
+MOST = 20_000_000_000
 """Bytes of the files of one upload."""
 
 MOST_FILES = 500
 
-RESERVE = 1 << 30
+RESERVE = 1_000_000_000
 """Bytes of the disk that an upload leaves free."""
 
 MOST_HEAD = 512 << 10
@@ -110,8 +110,9 @@ class PostUploads:
     def paths(self, upload: str, names: Sequence[str]) -> list[str]:
         """Return what an import reads: the files, and the folder of lists. Raises UnknownName."""
         folder = self.folder(upload)
-        found = {str(path) for name in names if (path := _path_of(folder, name)).is_file()}
-        if len(upload) != 32 or not upload.isalnum() or len(found) < len(set(names)) or not found:
+        plain = [name for name in names if name == os.path.basename(name)]
+        found = {str(path) for name in plain if (path := _path_of(folder, name)).is_file()}
+        if not found or len(found) < len(names):
             raise UnknownName(say("The uploaded files are no longer there. Choose them again."))
         lists = str(folder / _LISTS) + os.sep
         others = sorted(path for path in found if not path.startswith(lists))
@@ -128,8 +129,10 @@ class PostUploads:
     def _make_folder(self, upload: str, files: Sequence[SentFile]) -> None:
         private_folder(self._folder, parents=False)
         private_folder(self.folder(upload), parents=False)
-        for parent in {_path_of(self.folder(upload), file.name).parent for file in files}:
-            parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        lists = _path_of(self.folder(upload), ".js").parent
+        if any(_path_of(self.folder(upload), file.name).parent == lists for file in files):
+            private_folder(lists.parent, parents=False)
+            private_folder(lists, parents=False)
 
     async def _write(self, reading: _BodyReader, path: Path, size: int) -> None:
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

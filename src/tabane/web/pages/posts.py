@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import calendar
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -264,7 +264,7 @@ class FacetValue(NamedTuple):
     """
 
     label: str | Message
-    count: int
+    posts: int
     url: str
     chosen: bool
 
@@ -289,9 +289,21 @@ async def facets(request: PageRequest) -> Fragment:
     )
     groups = [
         (say("Year"), _years(filters, text, years)),
-        (say("User"), _named(filters, text, people, "users")),
-        (say("Type"), _named(filters, text, kinds, "types")),
-        (say("Tag"), _named(filters, text, words, "tags")),
+        (
+            say("User"),
+            _named(
+                text,
+                people,
+                filters.users,
+                lambda name: f"@{name}",
+                lambda some: filters._replace(users=some),
+            ),
+        ),
+        (
+            say("Type"),
+            _named(text, kinds, filters.types, _type_name, lambda some: filters._replace(types=some)),
+        ),
+        (say("Tag"), _named(text, words, filters.tags, str, lambda some: filters._replace(tags=some))),
     ]
     return Fragment(
         "posts/facets.html",
@@ -304,6 +316,10 @@ async def facets(request: PageRequest) -> Fragment:
 
 async def _nothing() -> list[Any]:
     return []
+
+
+def _type_name(name: str) -> Message:
+    return TYPE_NAMES[TYPE_CODES.get(name, 1)]
 
 
 def _any_chosen(values: Sequence[FacetValue]) -> bool:
@@ -323,22 +339,22 @@ def _years(filters: PostFilterQuery, text: str, rows: Sequence[Mapping[str, Any]
 
 
 def _named(
-    filters: PostFilterQuery, text: str, rows: Sequence[Mapping[str, Any]], field: str
+    text: str,
+    rows: Sequence[Mapping[str, Any]],
+    chosen: tuple[str, ...],
+    label: Callable[[str], str | Message],
+    narrow: Callable[[tuple[str, ...]], PostFilterQuery],
 ) -> list[FacetValue]:
-    chosen: tuple[str, ...] = getattr(filters, field)
-    found = []
-    for row in rows:
-        name = row["value"]
-        label = (
-            f"@{name}"
-            if field == "users"
-            else TYPE_NAMES[TYPE_CODES.get(name, 1)]
-            if field == "types"
-            else name
+    """Return the values of a facet. ``narrow`` returns the filters with those values of it."""
+    return [
+        FacetValue(
+            label(row["value"]),
+            row["post_count"],
+            _timeline_url(narrow(() if row["value"] in chosen else (row["value"],)), text),
+            row["value"] in chosen,
         )
-        rest = filters._replace(**{field: () if name in chosen else (name,)})
-        found.append(FacetValue(label, row["post_count"], _timeline_url(rest, text), name in chosen))
-    return found
+        for row in rows
+    ]
 
 
 async def listed(request: PageRequest) -> Fragment:
