@@ -1,4 +1,4 @@
-"""The pages of jobs: what runs with units, what ended in order of its end, filters, and where to try again."""
+"""Pages of jobs: what runs with units, what ended in order of its end, filters, and a way to try again."""
 
 from __future__ import annotations
 
