@@ -243,7 +243,9 @@ class ToolSearch:
             )
             for step in steps
         ]
-        first = await self._source.find(caller, queries[0], about=" ".join(steps))
+        # A part of a name is searched with each key that somebody presses.
+        waits = params.match != "partial"
+        first = await self._source.find(caller, queries[0], waits=waits, about=" ".join(steps))
         others = (self._source.find(caller, query, waits=False) for query in queries[1:])
         answers = [first, *await asyncio.gather(*others)]
         chosen = fused_steps([[hit.item.alias for hit in answer.hits] for answer in answers], most)

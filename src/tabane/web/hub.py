@@ -96,6 +96,10 @@ class WebHub(Protocol):
         """Return whether anything of a source was ever stored. Nothing is opened to find that."""
         ...
 
+    def has_open(self, source: Literal["posts", "documents", "pages"]) -> bool:
+        """Return whether the store of a source is open, so that asking it costs no memory."""
+        ...
+
     async def identify(self, credential: str, source: str) -> Access:
         """Return the access of a key or the hub's token. Raises Unauthorized and RateLimited."""
         ...

@@ -92,6 +92,10 @@ class PageRequest:
         """Return whether anything of a source was ever stored. Nothing is opened to find that."""
         return self._hub.holds(source)
 
+    def has_open(self, source: Literal["posts", "documents", "pages"]) -> bool:
+        """Return whether the store of a source is open, so that asking it costs no memory."""
+        return self._hub.has_open(source)
+
     async def call(self, operation: str, /, **params: Any) -> Any:
         """Call an operation through the door. Parameters that are None are left out.
 

@@ -73,7 +73,7 @@ class CheckUpOperations:
         ]  # fmt: skip
 
     async def run(self, caller: Caller, params: RunDoctor, progress: Progress) -> dict[str, Any]:
-        """Return the sections with their findings, the number of each level, and the language of the texts."""
+        """Return the sections with their findings, and how many there are of each level, in ``lang``."""
         sections: list[dict[str, Any]] = []
         limit = QUICK_LIMIT if params.quick and not params.online else FULL_LIMIT
         parts = ("check" if params.quick else "full", *(("online",) if params.online else ()))

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-SHOWN_STORES = ("posts", "documents", "cache")
-"""Stores whose state the status has. Pages that were read are in the last one."""
-
 MOST_PROGRAMS = 256
 """Connections of programs at the same time; assistants have a limit of their own."""
 
@@ -340,7 +337,6 @@ class Daemon(ClientReceiver, AdministeredHub):
         hub = self.hub
         offers = [offer.row(hub.lang) for offer in await hub.sessions.offers.now()]
         found = await hub.access.report(hub.lang) | hub.audit.report() | await hub.documents.counts()
-        found |= {"stores": {domain: hub.stores.state(domain) for domain in SHOWN_STORES}}
         group = {"group": self.group.report(hub.lang)} if self.group else {}
         return found | {"projects_offered": offers} | await hub.stores.report(hub.lang) | group
 

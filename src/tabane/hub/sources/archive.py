@@ -114,6 +114,11 @@ class PostArchive:
         return self._stores.holds(DOMAIN)
 
     @property
+    def is_open(self) -> bool:
+        """Whether the store is open, so that a request does not have to open it."""
+        return self._stores.is_open(DOMAIN)
+
+    @property
     def searching(self) -> SearchSource[Any]:
         """The posts as a search source."""
         return self._archive().searching

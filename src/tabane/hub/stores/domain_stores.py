@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     OpenTruth = tuple[PostgresStore, CheckedCollection[PostgresCollection]]
 
 log = logging.getLogger(__name__)
-
-StoreState = Literal["open", "closed", "none"]
 
 FOLDER = "store"
 """Under the home: a file a domain, and a folder of index beside it for each collection."""
@@ -159,12 +157,6 @@ class Stores:
     def holds(self, domain: str) -> bool:
         """Return whether anything of that domain was ever stored. Of a database, that is not known."""
         return self._is_shared(domain) or domain in self._open or (self._folder / f"{domain}.db").exists()
-
-    def state(self, domain: str) -> StoreState:
-        """Return whether a store is open; if not, whether it has anything. Nothing is opened for that."""
-        if self.is_open(domain):
-            return "open"
-        return "closed" if self.holds(domain) else "none"
 
     def is_open(self, domain: str) -> bool:
         """Return whether the store is open, so that a request does not have to open it."""

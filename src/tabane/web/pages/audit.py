@@ -56,7 +56,7 @@ OUTCOMES: Mapping[str, tuple[Message, str]] = {
 RESULTS = (("", say("any outcome")), *((code, label) for code, (label, _) in OUTCOMES.items()))
 
 KINDS: Mapping[str, Message] = {
-    "call": say("calls of tools and operations"),
+    "call": say("Calls"),
     "access": say("sign-ins"),
     "admin": say("administration"),
     "audit": say("the log itself"),
@@ -107,6 +107,7 @@ async def entries(request: PageRequest) -> WholePage | Fragment | FileDownload:
         found = {"results": [], "total": 0, "exact": True, "next_cursor": None}
         context["problem"] = error.text(request.lang)
     query = urlencode(given)
+    await _name_keys(request, found["results"])
     context |= {
         "rows": found["results"],
         "total": found["total"],
@@ -125,6 +126,21 @@ async def entries(request: PageRequest) -> WholePage | Fragment | FileDownload:
         return Fragment("audit/rows.html", context)
     context |= {"chips": _chips(given), "verified": await _last_verification(request)}
     return WholePage("audit/list.html", say("Audit log"), context | _choices(request), module="audit")
+
+
+async def _name_keys(request: PageRequest, rows: list[dict[str, Any]]) -> None:
+    """Add the names of keys to entries that have only their ids, such as sign-ins."""
+    unnamed = [row for row in rows if row.get("key", "").startswith("key:") and "label" not in row]
+    if unnamed:
+        names = await _key_names(request)
+        for row in unnamed:
+            row["label"] = names.get(row["key"], row["key"])
+
+
+async def _key_names(request: PageRequest) -> dict[str, str]:
+    """Return the names of keys by holder; none if the caller may not see them."""
+    keys = await request.rows("keys_list", revoked=True, limit=1000)
+    return {f"key:{key['id']}": key["name"] for key in keys}
 
 
 def _filters(request: PageRequest) -> dict[str, str]:
@@ -187,12 +203,11 @@ async def summary(request: PageRequest) -> Fragment:
     """
     given = _filters(request)
     counted = {name: value for name, value in _conditions(given).items() if name != "text"}
-    stats, keys, days = await asyncio.gather(
+    stats, names, days = await asyncio.gather(
         request.call("get_audit_stats", **counted),
-        request.rows("keys_list", revoked=True, limit=1000),
+        _key_names(request),
         _days(request, given),
     )
-    names = {f"key:{key['id']}": key["name"] for key in keys}
     facets = []
     for filter, field, title in FACETS:
         rows = []
@@ -251,6 +266,7 @@ async def entry(request: PageRequest) -> WholePage:
     if not found["results"]:
         raise UnknownName(say("There is no entry {seq} in the audit log any more.", seq=seq))
     row = found["results"][0]
+    await _name_keys(request, [row])
     arguments = row.get("arguments")
     text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, indent=2)
     context = {

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tabane.errors import TabaneError
 from tabane.messages import Message, say
@@ -37,8 +37,8 @@ LEAST_CALLS, OFTEN, MOST_FAILING = 3, 0.5, 3
 MOST_CHANGES = 3
 """Changed definitions that are listed. The page of changes has all."""
 
-CALLS, LOOKED_AT = 8, 60
-"""The latest calls that are listed, and those among which they are looked for."""
+CALLS, MORE_CALLS, LOOKED_AT = 8, 12, 60
+"""The latest calls that are listed, those if little waits, and those among which they are looked for."""
 
 MINUTES = 15
 """Minutes of the chart of calls."""
@@ -67,6 +67,8 @@ JOB_UNITS: Mapping[str, Message] = {
 """What the numbers of a job count. Those of others are shown as a part of the whole."""
 
 BYTE_JOBS = frozenset({"pull_model"})
+
+ARCHIVES: tuple[Literal["posts", "documents", "pages"], ...] = ("posts", "documents", "pages")
 
 STEPS = ("assistant", "posts", "page", "server")
 """The first steps, in their order."""
@@ -190,7 +192,7 @@ async def calls(request: PageRequest) -> Fragment:
     rows = [row for row in listed["results"] if row["server"] or row["face"] == "mcp"]
     minutes = minutes_of(figures) if figures else []
     context = {
-        "calls": rows[:CALLS],
+        "calls": rows[: MORE_CALLS if request.query.get("rows") == "12" else CALLS],
         "outcomes": OUTCOMES,
         "minutes": minutes,
         "most": max((minute.calls or 0 for minute in minutes), default=0),
@@ -222,27 +224,15 @@ async def archive(request: PageRequest) -> Fragment:
 
     A store that the hub has not opened stays closed, until the person asks for it: it costs memory.
     """
-    status = await _status(request)
-    opened = request.query.get("open", "")
-    states = (status or {}).get("stores", {})
-
-    def ready(source: str, domain: str) -> bool:
-        return states.get(domain) == "open" or opened in (source, "all")
-
-    posts, documents, pages = (
-        ready("posts", "posts"), ready("documents", "documents"), ready("pages", "cache"),
-    )  # fmt: skip
+    everything = request.query.get("open") == "all"
+    ready = {source: everything or request.has_open(source) for source in ARCHIVES}
     day, latest, files, read = await asyncio.gather(
-        _or_nothing(on_this_day(request) if posts else _nothing()),
-        _or_nothing(latest_posts(request, MOST_RECENT) if posts else _nothing()),
-        _or_nothing(recent_documents(request, MOST_RECENT) if documents else _nothing()),
-        _or_nothing(recent_pages(request, MOST_RECENT) if pages else _nothing()),
+        _or_nothing(on_this_day(request) if ready["posts"] else _nothing()),
+        _or_nothing(latest_posts(request, MOST_RECENT) if ready["posts"] else _nothing()),
+        _or_nothing(recent_documents(request, MOST_RECENT) if ready["documents"] else _nothing()),
+        _or_nothing(recent_pages(request, MOST_RECENT) if ready["pages"] else _nothing()),
     )
-    closed = [
-        source
-        for source, is_ready in (("posts", posts), ("documents", documents), ("pages", pages))
-        if not is_ready and request.holds(source)  # type: ignore[arg-type]
-    ]
+    closed = [source for source in ARCHIVES if not ready[source] and request.holds(source)]
     context = {"day": day[:MOST_EARLIER], "latest": latest, "documents": files, "pages": read}
     return Fragment("home/archive.html", context | {"closed": closed, "kinds": KINDS})
 
@@ -267,10 +257,7 @@ async def search(request: PageRequest) -> Fragment:
     query = request.query.get("q", "").strip()[:2000]
     if not query:
         return Fragment("home/results.html", {"query": "", "groups": [], "count": 0, "warning": ""})
-    found, named = await asyncio.gather(
-        request.call("search_everything", query=query, top_k=FOUND, keywords="typing"),
-        _tools_named(request, query),
-    )
+    found, named = await request.while_connected(_ask(request, query))
     known = {hit["key"] for hit in named}
     hits = [*named, *(hit for hit in found["results"] if hit["kind"] != "tools" or hit["key"] not in known)]
     groups = [
@@ -296,6 +283,14 @@ async def search(request: PageRequest) -> Fragment:
         "warning": found.get("warning", ""),
     }
     return Fragment("home/results.html", context)
+
+
+async def _ask(request: PageRequest, query: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return what a search over everything finds, and the tools of that name."""
+    return await asyncio.gather(
+        request.call("search_everything", query=query, top_k=FOUND, keywords="typing"),
+        _tools_named(request, query),
+    )
 
 
 async def _tools_named(request: PageRequest, query: str) -> list[dict[str, Any]]:

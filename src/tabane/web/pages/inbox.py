@@ -118,7 +118,15 @@ def _server_items(request: PageRequest, row: Mapping[str, Any]) -> Iterator[Item
         text = say("{server!n} does not run.", server=name)
         start = Button(say("Start"), post=f"{url}/-/start")
         buttons = (start, log) if request.may("start_upstream") else (log,)
-        yield Item(key, text, buttons, "bad", row.get("reason") or row["error"] or "", url)
+        yield Item(key, text, buttons, "bad", _reason(row), url)
+
+
+def _reason(row: Mapping[str, Any]) -> str:
+    """Return why a server does not run, and what helps; the advice to look into the log is a button."""
+    cause = row.get("cause")
+    if not cause:
+        return row.get("reason") or row["error"] or ""
+    return cause["line"] if cause["kind"] in ("error", "unknown") else f"{cause['line']} {cause['fix'] or ''}"
 
 
 # -- projects and keys -------------------------------------------------------------------------------

@@ -239,14 +239,15 @@ async def preview_profile(request: PageRequest) -> Fragment:
     """Show what the patterns of a form would allow now, while somebody writes them."""
     form = {**_PROFILE_FORM, **await request.form()}
     allow = patterns(form["allow"])
+    context = {"draft": None, "problem": None, "profile": form.get("profile", "")}
     if not allow and "tier" in form:
-        return Fragment("profiles/preview.html", {"draft": None, "problem": None})  # a key needs one
+        return Fragment("profiles/preview.html", context)  # a key without patterns is none
     draft = {"allow": allow, "deny": patterns(form["deny"]), "read_only": bool(form["read_only"])}
     try:
-        found = await request.call("profiles_list", draft=draft)
+        context["draft"] = (await request.call("profiles_list", draft=draft))["draft"]
     except BadArguments as error:
-        return Fragment("profiles/preview.html", {"draft": None, "problem": error.text(request.lang)})
-    return Fragment("profiles/preview.html", {"draft": found["draft"], "problem": None})
+        context["problem"] = error.text(request.lang)
+    return Fragment("profiles/preview.html", context)
 
 
 async def save_profile(request: PageRequest) -> PageAnswer:

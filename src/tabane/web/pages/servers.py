@@ -85,7 +85,7 @@ async def tools_of(request: PageRequest, name: str, offset: int = 0) -> dict[str
     shown = rows[offset : offset + TOOLS_PER_PAGE]
     return {
         "name": name,
-        "tools": [row | _split_signature(row) for row in shown],
+        "tools": [row | split_signature(row["name"], row["signature"]) for row in shown],
         "total": len(found["results"]),
         "found": len(rows),
         "tokens": sum(row.get("tokens", 0) for row in rows),
@@ -107,9 +107,9 @@ async def tool_detail(request: PageRequest) -> Fragment:
     return Fragment("servers/tool.html", context)
 
 
-def _split_signature(row: Mapping[str, Any]) -> dict[str, str]:
+def split_signature(name: str, signature: str) -> dict[str, str]:
     """Return the arguments and the purpose of a signature ``name {args} [marks]: purpose``."""
-    rest = str(row["signature"]).removeprefix(str(row["name"])).strip()
+    rest = signature.removeprefix(name).strip()
     end = _closing_position(rest)
     return {"arguments": rest[:end], "purpose": rest[end:].partition(": ")[2]}
 

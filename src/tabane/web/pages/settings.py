@@ -60,12 +60,16 @@ def _shown_row(row: dict[str, Any]) -> dict[str, Any]:
     found = _SENTENCE.match(row["help"])
     lead, rest = found.groups() if found else (row["help"], "")
 
+    is_port = row["name"] == "port"  # a name more than a number
+
     def shown(value: str) -> str:
-        return f"{int(value):,}" if row["kind"] == "whole" and value.isdigit() else value
+        return f"{int(value):,}" if row["kind"] == "whole" and value.isdigit() and not is_port else value
 
     more = {"lead": lead, "rest": rest, "shown": shown(row["value"]), "default_shown": shown(row["default"])}
     if "pending" in row:
         more["pending_shown"] = shown(row["pending"])
+    if is_port:
+        more["unit"] = ""
     return {**row, **more, "changed": row["source"] != "default" or "pending" in row}
 
 
@@ -207,7 +211,11 @@ def _current_model(rows: Sequence[dict[str, Any]], status: Mapping[str, Any]) ->
         return None
     words, kind = STATES[status["state"]]
     memory = [each["memory_mb"] for each in status["open"] if each["memory_mb"]]
-    note = say("while it is used") if memory else say("none until the first search")
+    note = (
+        say("{count} open {count:model|models}", count=len(memory))
+        if memory
+        else say("none until the first search")
+    )
     cache = status.get("cache", {})
     return {
         **row,

@@ -414,6 +414,12 @@ ROWS = 100
 FOUND = 20
 """Tools that a search shows. An assistant gets 5 by default."""
 
+LEAST_SCORE = 0.005
+"""The least score of a row: a lower one is shown as 0.00."""
+
+LOW_SCORE = 0.35
+"""The best score of a search below which perhaps nothing fits."""
+
 MOST_FOUND = 50
 """Results of a search of which those of one kind are shown."""
 
@@ -496,13 +502,16 @@ async def _search_page(request: PageRequest, query: str, server: str | None, kin
         found, names = await request.call("search_tools", **given), frozenset[str]()
     for place, row in enumerate(found["results"], start=1):
         row["place"] = place
-    rows = sorted(found["results"], key=lambda row: -row["score"])
+    rows = sorted(
+        (row for row in found["results"] if row["score"] >= LEAST_SCORE), key=lambda row: -row["score"]
+    )
     for rank, row in enumerate(rows, start=1):
         row["moved"] = row["place"] if row["place"] != rank else 0
     if kind:
         rows = [row for row in rows if (row["name"] in names if kind == "external" else row[kind])][:FOUND]
     parts = {term["kind"] for row in rows for term in row["terms"]}
-    return {"found": found, "results": rows, "fields": FIELDS, "more": None, "parts": parts}
+    low = bool(rows) and rows[0]["score"] < LOW_SCORE
+    return {"found": found, "results": rows, "fields": FIELDS, "more": None, "parts": parts, "low": low}
 
 
 async def _list_page(request: PageRequest, server: str | None, kind: str) -> dict[str, Any]:
@@ -600,7 +609,7 @@ async def _labels_of(request: PageRequest, name: str) -> list[dict[str, Any]]:
         return []
     return [
         {
-            "name": label["label"],
+            "words": LABELS[label["label"]].words,
             "meaning": LABELS[label["label"]].meaning,
             "color": LABELS[label["label"]].color,
             "origin": ORIGINS.get(label["from"], Message(label["from"])),

@@ -45,6 +45,9 @@ RANGES: tuple[tuple[str, Message], ...] = (
 
 USUAL = "29d"
 
+MOST_ADVICE = 8
+"""Rows of each list of the advice."""
+
 COLUMNS = ("calls", "errors", "p50_ms", "p95_ms", "bytes", "saved")
 """Columns of the table as a file, after the name of the group."""
 
@@ -111,7 +114,11 @@ async def usage(request: PageRequest) -> WholePage | Fragment | FileDownload:
 async def advice(request: PageRequest) -> Fragment:
     """Show what nobody uses and what it costs, what is slow, and what fails."""
     period = {name: request.query[name] for name in ("start", "end") if request.query.get(name)}
-    found = await request.call("analyze_usage", limit=8, **period)
+    found = await request.call("analyze_usage", limit=3 * MOST_ADVICE, **period)
+    for name in ("failing", "slowest"):
+        found[name] = [row for row in found[name] if "__" in row["tool"]]  # not Tabane's own
+    for name in ("failing", "slowest", "unused_tools", "unused_servers"):
+        found[name] = found[name][:MOST_ADVICE]
     return Fragment("usage/advice.html", {"found": found})
 
 

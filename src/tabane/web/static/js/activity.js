@@ -94,7 +94,8 @@ class Calls {
     row.dataset.outcome = call.outcome;
     row.querySelector("time").dataset.when = call.time;
     const put = (name, text) => { row.querySelector(`[data-f=${name}]`).textContent = text; };
-    put("tool", call.tool);
+    put("tool", inWords(call));
+    row.querySelector("[data-f=tool]").classList.toggle("mono", call.kind !== "operation");
     put("who", call.client || call.label);
     put("ms", call.outcome === "running" ? "" : ms(call.ms));
     put("bytes", call.bytes ? bytes(call.bytes) : "");
@@ -136,6 +137,13 @@ class Calls {
   }
 
   end() { cancelAnimationFrame(this.frame); clearTimeout(this.later); }
+}
+
+/** A tool by its name; an operation of Tabane in words. */
+function inWords({ kind, tool }) {
+  if (kind !== "operation") return tool;
+  const words = tool.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
 }
 
 const STEPS = { 60: 1, 300: 5, 900: 15 };

@@ -54,10 +54,12 @@ export function date(stamp) {
   return /^\d+(\.\d+)?$/.test(stamp) ? new Date(Number(stamp) * 1000) : new Date(stamp);
 }
 
+const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+
 const STYLES = {
   date: { dateStyle: "medium" },
-  time: { timeStyle: "medium", hourCycle: "h23" },
-  full: { dateStyle: "medium", timeStyle: "medium", hourCycle: "h23" },
+  time: CLOCK,
+  full: { year: "numeric", month: "short", day: "numeric", ...CLOCK },
 };
 
 /** Fill the <time data-when> elements of a part of the page. */
