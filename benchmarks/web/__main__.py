@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
+from pathlib import Path
 
 from benchmarks.report import Goal, goals, machine, megabytes, publish, table
+from benchmarks.sections.blocks import Block
 from benchmarks.web import feed, first_view, typing
 from benchmarks.web.first_view import PageFigures
+from benchmarks.web.typing import TypingFigures
 
 
 def main(arguments: list[str]) -> None:
+    """Measure. ``--home FOLDER``: a large home that is there (see :mod:`benchmarks.web.large_home`)."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.web")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--home", type=Path)
+    options = parser.parse_args(arguments)
     found = first_view.measure()
-    if found is None:
+    keys = found and typing.figures(home=options.home)
+    if found is None or keys is None:
         print("no browser is installed (chromium), so the page is not measured", file=sys.stderr)
         return
-    publish("web", page(found), write="--write" in arguments)
+    publish("web", page(found, keys), write=options.write)
 
 
-def page(found: PageFigures) -> list[str]:
+def page(found: PageFigures, keys: TypingFigures) -> list[Block | str]:
     """Return the parts of the section."""
     followed = feed.rows()
-    keys = typing.rows()
     resident = {step: memory[0] for step, memory in found.memory.items()}
     grown = resident["after the first page"] - resident["after a request over HTTP"]
     largest = max(found.median("bytes", path) for path in found.pages)
@@ -57,8 +66,7 @@ def page(found: PageFigures) -> list[str]:
         table(("", "MB"), ((step, megabytes(memory)) for step, memory in found.memory.items())),
         f"Open pages that follow the hub, while an assistant calls a tool {feed.RATE} times a second:",
         table(feed.HEADS, (row.texts for row in followed)),
-        f"Search as somebody types, a request for each key, among {typing.POSTS:,} posts:",
-        table(typing.HEADS, (row.texts for row in keys)),
+        *typing.blocks(keys),
     ]
 
 

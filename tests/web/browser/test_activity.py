@@ -60,7 +60,7 @@ def test_a_call_appears_by_itself_and_opens_without_its_secrets(
     call("c__echo", text="hello", api_key="hunter2")
     row = page.locator("[data-rows] tr").first
     expect(row).to_contain_text("c__echo")
-    expect(row).to_contain_text("ok")
+    expect(row).to_contain_text("success")
     row.get_by_role("button").press("Enter")
     panel = page.get_by_role("complementary", name="The selected call")
     expect(panel.get_by_role("heading", name="c__echo")).to_be_focused()
@@ -130,7 +130,7 @@ def test_a_pause_holds_the_rows_back_until_it_ends(shared_web: WebBrowsers, call
     shown = rows(page).count() + 1
     call("c__echo", text="1")
     expect(rows(page)).to_have_count(shown)
-    expect(rows(page).first).to_contain_text("ok")
+    expect(rows(page).first).to_contain_text("success")
     page.get_by_role("button", name="Pause").click()
     call("c__echo", text="2")
     expect(page.locator("[data-waiting]")).to_contain_text("1 new")

@@ -229,6 +229,7 @@ CLIPPED = """() => [...document.querySelectorAll("main *")].filter(one => {
   const style = getComputedStyle(one);
   if (!one.checkVisibility() || one.closest(".visually-hidden, svg, select, [role=img]")) return false;
   const hides = (value) => value === "hidden" || value === "clip";
+  if (one.clientHeight <= 1) return false;  // for screen readers
   return hides(style.overflowY) && one.scrollHeight > one.clientHeight + 2
     || hides(style.overflowX) && style.textOverflow !== "ellipsis" && one.scrollWidth > one.clientWidth + 2;
 }).map(one => `${one.tagName}.${one.className} ${one.clientHeight} of ${one.scrollHeight}`)"""
