@@ -66,7 +66,7 @@ def test_the_end_of_a_session_leaves_the_text_in_sight_and_it_is_there_afterward
 
 
 def test_a_draft_survives_a_reload_and_a_restart_until_it_is_saved(web: WebBrowsers) -> None:
-    web.permit(*INTERRUPTED)
+    web.permit(*INTERRUPTED, "Failed to fetch")  # the preview of what is typed, while the hub restarts
     page = web.page(NEW)
     write(page)
     page.on("dialog", lambda dialog: dialog.accept())  # the browser asks before a page with changes ends
