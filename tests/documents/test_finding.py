@@ -284,7 +284,8 @@ async def test_documents_are_found_among_other_things() -> None:
         source = asked.documents.searching
         answer = await shown(source, CALLER, SearchRequest("bananas", 5))
         assert answer.warning is None
-        ((card, passage),) = (hit.item for hit in answer.hits)
+        (item,) = (hit.item for hit in answer.hits)
+        card, passage = item.card, item.snippet()
         assert (card.key, card.title) == ("guide.md", "Guide › Install")
         assert [passage.text[start:end] for start, end in passage.marks] == ["bananas"]
         assert await source.search(CALLER, SearchRequest(" ", 5)) == SearchAnswer()

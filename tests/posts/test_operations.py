@@ -328,7 +328,8 @@ async def test_posts_are_found_among_other_things() -> None:
     async with opened(_FEW) as asked:
         source = asked.archive.searching
         answer = await shown(source, CALLER, SearchRequest("second | line", 5))
-        ((card, passage),) = (hit.item for hit in answer.hits)
+        (item,) = (hit.item for hit in answer.hits)
+        card, passage = item.card, item.snippet()
         assert (card.key, card.title) == ("1", "@alice 2024-03-15 14:30:25")
         assert [passage.text[first:last] for first, last in passage.marks] == ["second", "line"]
         assert answer.warning is not None
