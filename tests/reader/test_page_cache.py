@@ -231,7 +231,7 @@ async def test_a_page_is_found_once_by_its_best_passage() -> None:
         (hit,) = answer.hits
         assert hit.item.card.key == URL
         assert "Food" in hit.item.card.title
-        assert "fish" in hit.item.snippet.text.lower()
+        assert "fish" in hit.item.snippet().text.lower()
         assert answer.warning is not None
         dogs = await shown(source, caller, SearchRequest("dogs", 5))
         assert {hit.item.card.key for hit in dogs.hits} == {page(number).url for number in range(3)}

@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -15,6 +16,7 @@ from tabane.servers.assistants.consolidation import apply, plan_setup
 from tabane.servers.assistants.installation import TabaneCommand
 from tabane.servers.assistants.restoration import Backups
 from tabane.servers.assistants.table import UserMachine, client_named
+from tests.harness.http_hub import Answer
 from tests.harness.identities import GivenAccess, GivenKeys, identities
 from tests.harness.running_hub import child
 from tests.web.visitor import WebVisitor, text, visitor, web_hub
@@ -35,6 +37,14 @@ def cursor(home: Path, servers: Any = None) -> Path:
     return path
 
 
+async def send(person: WebVisitor, url: str, **form: str) -> Answer:
+    """Send a form of the page."""
+    body = urlencode(form).encode()
+    return await person.ask(
+        "POST", url, body, hx_request="true", content_type="application/x-www-form-urlencoded"
+    )
+
+
 async def signed_in(here: Any) -> WebVisitor:
     person = await visitor(here)
     assert (await person.sign_in()).status == 200
@@ -53,7 +63,7 @@ async def test_assistants_and_what_happens_to_their_servers_are_shown(tmp_path: 
         shown = text(await person.content("/assistants"))
     assert HOSTILE not in shown
     assert html.escape(HOSTILE, quote=False) in shown
-    for words in ("Cursor", "Not connected", "moves into Tabane", "It gets all tools"):
+    for words in ("Cursor", "Not set up", "moves into Tabane", "It gets all tools"):
         assert words in shown
     assert "it is an extension of Zed" in shown
     assert "expected valid TOML" in shown
@@ -157,12 +167,11 @@ async def test_a_setup_of_other_files_than_were_shown_is_refused(tmp_path: Path)
     path = cursor(tmp_path)
     async with web_hub(tmp_path, {}) as here:
         person = await signed_in(here)
-        shown = html.unescape(text(await person.content("/assistants/-/preview?names=cursor")))
-        url = shown.partition('hx-post="')[2].partition('"')[0]
-        assert url.startswith("/assistants/-/connect?names=cursor&version=")
+        shown = text(await person.content("/assistants/-/preview?names=cursor"))
+        version = shown.partition('name="version" value="')[2].partition('"')[0]
         cursor(tmp_path, {"another": child()})
         before = path.read_bytes()
-        begun = text(await person.ask("POST", url, hx_request="true"))
+        begun = text(await send(person, "/assistants/-/connect", names="cursor", version=version))
         while "spinner" in begun:
             follow = html.unescape(begun).partition('hx-get="')[2].partition('"')[0]
             begun = text(await person.content(follow))
@@ -198,7 +207,7 @@ async def test_without_an_assistant_the_page_says_what_to_do(tmp_path: Path) -> 
     async with web_hub(tmp_path, {}) as here:
         person = await signed_in(here)
         shown = text(await person.content("/assistants"))
-        if "Not connected" not in shown:  # a program on this machine's PATH would be one
+        if "Not set up" not in shown:  # a program on this machine's PATH would be one
             assert "No assistant was found on this computer" in shown
         assert "Any other program" in shown
         assert "No assistant is connected at the moment." in shown
@@ -210,8 +219,74 @@ async def test_who_is_connected_is_shown_with_the_calls_of_today(tmp_path: Path)
         client = await here.running.connect()
         await client.call("works__echo", text="hello")
         shown = text(await person.content("/assistants/-/sessions"))
-    assert "1 call today" in shown
+    assert 'data-label="Calls today" class="num">1</td>' in shown
     assert "data-when" in shown
+    assert "tests" not in shown.partition('data-label="Project"')[2].partition("title=")[0]
+
+
+async def test_an_assistant_is_disconnected(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, {"works": child()}) as here:
+        person = await signed_in(here)
+        client = await here.running.connect()
+        await client.call("works__echo", text="hello")
+        shown = html.unescape(text(await person.content("/assistants/-/sessions")))
+        url = "/assistants/-/disconnect?" + shown.partition("/assistants/-/disconnect?")[2].partition('"')[0]
+        assert (await person.ask("POST", url, origin="https://evil.example")).status == 403
+        assert (await person.ask("POST", url, hx_request="true")).status == 200
+        assert "No assistant is connected at the moment." in text(
+            await person.content("/assistants/-/sessions")
+        )
+        again = await person.ask("POST", url, hx_request="true")
+        assert "This connection has ended already." in text(again)
+
+
+async def test_the_mode_of_an_assistant_is_chosen_and_stays(tmp_path: Path) -> None:
+    path = cursor(tmp_path, {})
+    async with web_hub(tmp_path, {}) as here:
+        person = await signed_in(here)
+        shown = text(await person.content("/assistants/-/preview?names=cursor"))
+        assert 'value="full" checked' in shown
+        lines = text(await send(person, "/assistants/-/changes", names="cursor", mode="light"))
+        assert '"light"' in html.unescape(lines)
+        version = lines.partition('name="version" value="')[2].partition('"')[0]
+        begun = text(
+            await send(person, "/assistants/-/connect", names="cursor", mode="light", version=version)
+        )
+        while "spinner" in begun:
+            follow = html.unescape(begun).partition('hx-get="')[2].partition('"')[0]
+            begun = text(await person.content(follow))
+        assert '"light"' in path.read_text()
+        assert "Set up" in text(await person.content("/assistants/-/rows"))
+        shown = text(await person.content("/assistants/-/preview?names=cursor"))
+        assert 'value="light" checked' in shown
+        assert "there is nothing to change" in shown
+
+
+async def test_a_value_that_an_entry_asks_for_is_answered_and_its_server_moves(tmp_path: Path) -> None:
+    path = tmp_path / ".config" / "Code" / "User" / "mcp.json"
+    path.parent.mkdir(parents=True)
+    entry = {**child(), "env": {"TOKEN": "${input:token}"}}
+    inputs = [{"id": "token", "type": "promptString", "description": "Token", "password": True}]
+    path.write_text(json.dumps({"inputs": inputs, "servers": {"issues": entry}}))
+    async with web_hub(tmp_path, {}) as here:
+        person = await signed_in(here)
+        shown = text(await person.content("/assistants/-/preview?names=vscode"))
+        field = shown.partition('name="answer-')[2].partition('"')[0]
+        assert "A value is missing" in shown
+        lines = text(await send(person, "/assistants/-/changes", names="vscode", **{f"answer-{field}": KEY}))
+        assert "A value is missing" not in lines
+        assert KEY not in lines
+        assert '-     "issues"' in html.unescape(lines) or "issues" in lines
+        version = lines.partition('name="version" value="')[2].partition('"')[0]
+        form = {"names": "vscode", "version": version, f"answer-{field}": KEY}
+        begun = text(await send(person, "/assistants/-/connect", **form))
+        while "spinner" in begun:
+            follow = html.unescape(begun).partition('hx-get="')[2].partition('"')[0]
+            begun = text(await person.content(follow))
+        assert "issues" not in json.loads(path.read_text())["servers"]
+        assert KEY not in here.running.hub.settings.servers.read_text()
+        (row,) = [each for each in here.running.hub.configuration.servers if each.name == "issues"]
+        assert row.env["TOKEN"] == KEY
 
 
 async def test_a_key_without_administration_sees_nothing_of_it(tmp_path: Path) -> None:

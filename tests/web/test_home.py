@@ -1,7 +1,8 @@
-"""The home page: search of everything, what runs, what needs attention, and who sees what of it."""
+"""The home page: search of everything, what waits, what happens now, and who sees what of it."""
 
 from __future__ import annotations
 
+import html
 import json
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 
 from tabane.operations import Caller, Face
+from tabane.web.pages.home import minutes_of
 from tests.harness.http_hub import HttpHub
 from tests.harness.identities import GivenAccess, GivenKeys, identities
 from tests.harness.running_hub import child
@@ -23,26 +25,89 @@ async def ask(here: HttpHub, operation: str, **params: Any) -> Any:
     return msgspec.json.decode(await here.door.rpc.respond(LOCAL, operation, given, msgspec.json.encode))
 
 
-async def test_somebody_new_is_told_what_to_do_first(tmp_path: Path) -> None:
+async def test_somebody_new_can_begin_in_place(tmp_path: Path) -> None:
     async with web_hub(tmp_path, {}) as here:
         page = await visitor(here)
         await page.sign_in()
         shown = text(await page.content("/"))
-        for step in ('href="/assistants"', 'href="/servers"', "tabane posts import"):
+        for step in ("/home/assistants", "data-post-drop", "data-home-read", 'href="/servers/-/new"'):
             assert step in shown
+        assert "<code>" not in shown  # nothing has to be typed elsewhere
+        assert "Nothing waits for you." in shown
 
 
-async def test_what_runs_and_what_needs_attention_is_shown(tmp_path: Path) -> None:
+async def test_a_first_step_goes_when_it_is_done(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, {}) as here:
+        page = await visitor(here)
+        await page.sign_in()
+        assert "Connect an assistant" in text(await page.content("/home/step?name=assistant"))
+        here.process.stored = {"sessions": 1}
+        assert text(await page.content("/home/step?name=assistant")).strip() == ""
+        assert "Add a server" in text(await page.content("/home/step?name=server"))
+
+
+async def test_assistants_that_are_found_can_be_connected_from_home(tmp_path: Path) -> None:
+    folder = tmp_path / ".cursor"
+    folder.mkdir()
+    (folder / "mcp.json").write_text("{}")
+    async with web_hub(tmp_path, {}) as here:
+        page = await visitor(here)
+        await page.sign_in()
+        shown = text(await page.content("/home/assistants"))
+        assert "/assistants/-/preview?names=cursor" in shown
+
+
+async def test_a_server_that_does_not_run_waits_with_a_button_that_starts_it(tmp_path: Path) -> None:
     broken = {"command": str(tmp_path / "nothing")}
     async with web_hub(tmp_path, {"works": child(), "broken": broken}) as here:
         page = await visitor(here)
         await page.sign_in()
         await ask(here, "start_upstream", name="works")
-        shown = text(await page.content("/home/state"))
+        here.process.stored = {"tools": 5}
+        shown = text(await page.content("/home/inbox"))
         assert "broken does not run." in shown
-        assert "cannot start" in shown
-        assert "running" in shown
-        assert "First steps" not in shown
+        assert 'hx-post="/servers/broken/-/start"' in shown
+        assert "works" not in shown
+        assert "tabane servers" not in shown
+        counts = text(await page.content("/home/servers"))
+        assert "2 servers" in counts
+        assert "running" in counts
+        assert "First steps" not in text(await page.content("/"))
+
+
+async def test_a_project_is_trusted_after_a_look_at_what_it_would_run(tmp_path: Path) -> None:
+    project = tmp_path / "shop"
+    project.mkdir()
+    file = project / ".mcp.json"
+    file.write_text(json.dumps({"mcpServers": {"stock": {"command": "node", "args": ["<b>stock.js"]}}}))
+    async with web_hub(tmp_path, {}) as here:
+        page = await visitor(here)
+        await page.sign_in()
+        shown = text(await page.content(f"/home/project?folder={project}"))
+        assert "&lt;b&gt;stock.js" in shown
+        url = html.unescape(shown.partition('hx-post="')[2].partition('"')[0])
+        file.write_text(json.dumps({"mcpServers": {"stock": {"command": "rm"}}}))
+        refused = await page.ask("POST", url, hx_request="true")
+        assert refused.status == 422
+        assert "The files have changed since you looked at them." in text(refused)
+        assert (await ask(here, "list_servers"))["results"] == []
+        shown = text(await page.content(f"/home/project?folder={project}"))
+        url = html.unescape(shown.partition('hx-post="')[2].partition('"')[0])
+        assert (await page.ask("POST", url, hx_request="true")).status == 200
+        (row,) = (await ask(here, "list_servers"))["results"]
+        assert row["name"].startswith("stock")
+
+
+async def test_a_key_that_expires_soon_is_renewed(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, {}) as here:
+        page = await visitor(here)
+        await page.sign_in()
+        here.process.stored = {"keys": 1}
+        key = (await ask(here, "keys_create", name="phone", allow=["*"], expires="3d"))["id"]
+        assert "The key phone expires in 3 days." in text(await page.content("/home/inbox"))
+        done = await page.ask("POST", f"/home/renew?key={key}", hx_request="true")
+        assert done.status == 200, text(done)
+        assert "expires" not in text(await page.content("/home/inbox"))
 
 
 STATUS = {
@@ -60,7 +125,7 @@ async def test_a_database_that_does_not_answer_and_a_copy_that_fails_need_attent
         assert "Database" not in text(await page.content("/health"))
         failing = {"state": "failed", "error": "no room for it"}
         here.process.stored["engine"] = {"state": "unreadable", "error": "no route", "replicas": [failing]}
-        shown = text(await page.content("/home/state"))
+        shown = text(await page.content("/home/inbox"))
         for words in ("The database cannot be reached.", "no route", "The local copy", "no room for it"):
             assert words in shown
         shown = text(await page.content("/health"))
@@ -72,7 +137,7 @@ async def test_a_database_that_does_not_answer_and_a_copy_that_fails_need_attent
             "server": "PostgreSQL 18",
         }
         assert "postgresql://db/x" in text(await page.content("/health"))
-        assert "cannot be reached" not in text(await page.content("/home/state"))
+        assert "cannot be reached" not in text(await page.content("/home/inbox"))
 
 
 @pytest.mark.heavy("real pages of a hub")
@@ -93,17 +158,53 @@ async def test_the_search_finds_tools_by_a_part_of_their_name_and_documents_by_w
         assert "results" not in text(await page.content("/home/search?q="))
 
 
-async def test_calls_and_failures_of_today_are_counted(tmp_path: Path) -> None:
+async def test_calls_of_now_and_of_today_are_shown(tmp_path: Path) -> None:
     async with web_hub(tmp_path, {"works": child()}) as here:
         page = await visitor(here)
         await page.sign_in()
+        assert "No calls yet." in text(await page.content("/home/calls"))
+        assert text(await page.content("/home/today")).strip() == ""
         client = await here.running.connect()
         for _ in range(4):
             await client.call("works__fail", text="no")
         today = text(await page.content("/home/today"))
-        assert "Calls to servers today" in today, today
-        assert ">4<" in today
-        assert "works__fail" in text(await page.content("/home/failing"))
+        assert "4 calls to servers" in today, today
+        assert "4 failed" in today
+        assert "works__fail" in today
+        calls = text(await page.content("/home/calls"))
+        assert calls.count("works__fail</span>") == 4
+        assert "failed" in calls
+
+
+@pytest.mark.parametrize(
+    ("since", "calls"),
+    [(0.0, [0, 0, 3]), (1_000_150.0, [None, 0, 3])],
+    ids=["recorded all the time", "recorded later"],
+)
+def test_minutes_before_calls_were_recorded_are_gaps(since: float, calls: list[int | None]) -> None:
+    start, end = 1_000_200 - 15 * 60 + 10, 1_000_210
+    seconds = [0] * (end - start)
+    seconds[-1] = 3
+    found = minutes_of(
+        {"from": start, "since": since, "calls": seconds, "failed": seconds, "refused": [0] * len(seconds)}
+    )
+    assert len(found) == 15
+    assert [minute.calls for minute in found[-3:]] == calls
+    assert found[-1].failed == 3
+
+
+async def test_nothing_of_the_archive_is_opened_by_the_page(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, {}) as here:
+        await ask(here, "put_document", filepath="notes/sea.md", text="The lighthouse of Eddystone")
+    async with web_hub(tmp_path, {}) as here:
+        page = await visitor(here)
+        await page.sign_in()
+        for path in ("/", "/home/archive", "/home/running", "/home/inbox", "/home/calls", "/home/today"):
+            assert (await page.content(path)).status == 200
+        assert not here.running.hub.stores.is_open("documents")
+        assert "not opened since the hub started" in text(await page.content("/home/archive"))
+        opened = text(await page.content("/home/archive?open=all"))
+        assert 'href="/documents/notes/sea.md"' in opened
 
 
 async def test_a_key_sees_only_what_it_may(tmp_path: Path) -> None:

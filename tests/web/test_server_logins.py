@@ -40,7 +40,10 @@ async def test_a_login_is_begun_opened_awaited_and_ended(tmp_path: Path) -> None
     async with login_site() as site, web_hub(tmp_path, at(site)) as here:
         page = await visitor(here)
         await page.sign_in()
-        assert "requires a login" in text(await page.content("/servers"))
+        listed = text(await page.content("/servers"))
+        assert listed.count("login required") == 1  # said once, with its button
+        assert listed.count(">Log in</a>") == 1
+        assert ">Start</button>" not in listed
         assert "This server requires a login." in text(await page.content(CARD))
         begun = text(await page.ask("POST", f"{CARD}/start", **WANTS))
         assert "Waiting for the login" in text(await page.content(f"{CARD}/waiting"))

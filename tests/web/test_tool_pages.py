@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
+
+from tabane.web.pages.tools import table_of
 from tests.harness.http_hub import Answer, HttpHub
 from tests.harness.identities import GivenAccess, GivenKeys, identities
+from tests.harness.patience import until
 from tests.harness.running_hub import child
 from tests.web.visitor import WebVisitor, text, visitor, web_hub
 
@@ -94,3 +99,88 @@ def _content() -> str:
         HOSTILE,
     ]
     return json.dumps({"content": blocks, "structuredContent": {HOSTILE: HOSTILE}, "_meta": {"x": HOSTILE}})
+
+
+FLAT = [{"id": 1, "name": "a", "lit": True}, {"id": 2, "name": "b"}]
+
+
+@pytest.mark.parametrize(
+    ("value", "columns", "first"),
+    [
+        (FLAT, ["id", "name", "lit"], ["1", "a", "true"]),
+        ({"rows": FLAT, "count": 2}, ["id", "name", "lit"], ["1", "a", "true"]),
+        ({"columns": ["x", "y"], "rows": [[1, None]]}, ["x", "y"], ["1", "–"]),
+        ({"columns": ["x", "y"], "rows": [[1]]}, None, None),
+        ([{"id": 1, "deep": {"x": 1}}], None, None),
+        ([{"id": 1, "text": "x" * 3_000}], None, None),
+        ([{f"column {number}": 1 for number in range(40)}], None, None),
+        ([], None, None),
+        ("text", None, None),
+    ],
+)
+def test_json_with_rows_is_a_table(value: object, columns: list[str] | None, first: list[str] | None) -> None:
+    table = table_of(value)
+    assert (table and [name for name, _ in table.columns]) == columns
+    assert (table and [cell for cell, _ in table.rows[0]]) == first
+
+
+def test_rows_beyond_the_limit_are_counted() -> None:
+    table = table_of([{"id": number, "name": "x"} for number in range(250)])
+    assert table is not None
+    assert (len(table.rows), table.left_out) == (200, 50)
+
+
+async def test_a_server_that_does_not_run_is_one_quiet_line(tmp_path: Path) -> None:
+    broken = child("--exit", "3", "--stderr", "no such database")
+    async with web_hub(tmp_path, {"one": child(), "broken": broken}) as here:
+        person = await signed_in(here)
+        for path in ("/tools", "/tools?q=echo"):
+            shown = text(await person.content(path))
+            assert "1 server is not running" in shown
+            assert "no such database" not in shown
+            assert "notice bad" not in shown
+
+
+async def test_a_list_is_limited_to_a_kind_of_tools(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, {"one": child()}) as here:
+        person = await signed_in(here)
+        await person.content("/tools")
+        for path in ("/tools?kind=read_only", "/tools?kind=read_only&q=echo"):
+            shown = text(await person.content(path))
+            assert "one__echo" in shown
+            assert "one__count" not in shown
+        assert "No tool is of this kind" in text(await person.content("/tools?kind=destructive&server=one"))
+        assert "one__count" in text(await person.content("/tools?kind=unheard"))
+
+
+async def test_rows_of_a_search_are_in_the_order_of_their_scores(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, {"one": child()}) as here:
+        person = await signed_in(here)
+        client = await here.running.connect()
+        for _ in range(5):
+            await client.call("one__wait", seconds=0)
+        for query in ("its", "waits its client", "echo"):
+            shown = text(await person.content(f"/tools?q={quote(query)}"))
+            scores = [float(score) for score in re.findall(r"Score (\d\.\d\d)", shown)]
+            assert scores
+            assert scores == sorted(scores, reverse=True), query
+
+
+async def test_the_most_used_tools_and_the_usage_of_one_are_shown(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, {"one": child()}) as here:
+        person = await signed_in(here)
+        assert "No tool of a server was called" in text(await person.content("/tools?view=used"))
+        client = await here.running.connect()
+        for _ in range(2):
+            await client.call("one__fail", text="no")
+        await client.call("one__echo", text="1")
+
+        async def counted() -> bool:
+            return "2 calls" in text(await person.content("/tools?view=used"))
+
+        await until(counted)
+        shown = text(await person.content("/tools?view=used"))
+        assert shown.index("one__fail") < shown.index("one__echo")
+        assert "100% failed" in shown
+        assert "/usage?tool=one__fail" in text(await person.content("/tools/one__fail"))
+        assert "Nobody called it." in text(await person.content("/tools/one__wait"))

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tabane.access.permissions import EVERY_TOOL, PermissionPatterns, PermissionRules
+from tabane.access.permissions import EVERY_TOOL, PermissionPatterns, PermissionRules, rules_of
+from tabane.access.table import ListProfiles
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.messages import Message, say
-from tabane.operations import NoParameters
 from tabane.operations.caller import Access, Caller, CallTarget
 from tabane.settings.files import read_trusted
 from tabane.text.nearest_names import nearest
@@ -315,26 +315,33 @@ class ProfileOperations:
     def __init__(self, profiles: Profiles, known: Callable[[], Iterable[CallTarget]]) -> None:
         self._profiles, self._known = profiles, known
 
-    async def profiles(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
-        """List the profiles that the caller may use. Only the local user is shown their patterns."""
+    async def profiles(self, caller: Caller, params: ListProfiles) -> dict[str, Any]:
+        """List the profiles that the caller may use. Only the local user is shown their patterns.
+
+        A row counts the tools that it allows, in all and by server, and the operations by source; ``of`` is
+        how many there are. ``draft`` has the same of the patterns that were given. Raises BadArguments.
+        """
         access, known = caller.access, list(self._known())
         visible = [target for target in known if access.everything or access.allows(target)]
-        tools = [target for target in visible if target.kind == "tool"]
-        return {
+        answer: dict[str, Any] = {
             "results": [
-                _profile_row(profile, tools, whole=access.everything)
+                _profile_row(profile, visible, whole=access.everything)
                 for profile in usable(self._profiles.all(), access, visible)
             ]
         }
+        if (draft := params.draft) is not None:
+            rules = rules_of(draft.allow or [EVERY_TOOL], draft.deny, read_only=draft.read_only)
+            answer["draft"] = _allowed_counts(rules.allows, visible)
+        return answer
 
 
-def _profile_row(profile: Profile, tools: list[CallTarget], *, whole: bool) -> dict[str, Any]:
+def _profile_row(profile: Profile, visible: list[CallTarget], *, whole: bool) -> dict[str, Any]:
     definition = profile.definition
     assert definition is not None
     row: dict[str, Any] = {
         "name": profile.name,
         "description": definition.description or None,
-        "tools": sum(map(profile.allows, tools)),
+        **_allowed_counts(profile.allows, visible),
     }
     if not whole:
         return row
@@ -342,3 +349,27 @@ def _profile_row(profile: Profile, tools: list[CallTarget], *, whole: bool) -> d
     return row | {
         "allow": list(patterns.allow), "deny": list(patterns.deny), "read_only": patterns.read_only
     }  # fmt: skip
+
+
+def _allowed_counts(allows: Callable[[CallTarget], bool], visible: list[CallTarget]) -> dict[str, Any]:
+    """Return how many tools are allowed, in all and by server, and how many operations by source."""
+    servers: dict[str, list[int]] = {}
+    sources: dict[str, list[int]] = {}
+    tools = 0
+    for target in visible:
+        if target.kind not in ("tool", "operation") or target.source == "hub":
+            continue
+        group = (
+            servers.setdefault(target.server, [0, 0])
+            if target.server
+            else sources.setdefault(target.source or "admin", [0, 0])
+        )
+        allowed = allows(target)
+        group[0] += allowed
+        group[1] += 1
+        tools += allowed and target.kind == "tool"
+
+    def rows(of: dict[str, list[int]], count: str) -> list[dict[str, Any]]:
+        return [{"name": name, count: got, "of": all} for name, (got, all) in sorted(of.items()) if got]
+
+    return {"tools": tools, "servers": rows(servers, "tools"), "sources": rows(sources, "operations")}

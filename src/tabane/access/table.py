@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from tabane.operations import EVERYONE, NoParameters, Opener, Operation, Privilege, Reference, bound
+from tabane.operations import EVERYONE, Opener, Operation, Privilege, Reference, bound
 
 Pattern = Annotated[str, Meta(min_length=1, max_length=200)]
 Patterns = Annotated[list[Pattern], Meta(max_length=200)]
@@ -57,6 +57,20 @@ class ListKeys(Struct, frozen=True, forbid_unknown_fields=True):
     after: Annotated[str, Meta(max_length=64)] = ""
 
 
+class ProfileDraft(Struct, frozen=True, forbid_unknown_fields=True):
+    """Patterns that somebody is writing. Without ``allow``, everything is allowed that is not denied."""
+
+    allow: Patterns = []
+    deny: Patterns = []
+    read_only: bool = False
+
+
+class ListProfiles(Struct, frozen=True, forbid_unknown_fields=True):
+    """``draft``: also say what a profile of these patterns would allow."""
+
+    draft: ProfileDraft | None = None
+
+
 class RateLimitStats(Struct, frozen=True, forbid_unknown_fields=True):
     """``holder``: only this one, such as local or key:ID."""
 
@@ -101,7 +115,7 @@ _OPERATIONS = (
     ),
     Operation(
         "profiles_list", "Profiles that the caller may use.",
-        NoParameters, "access.profiles:ProfileOperations.profiles", source="hub", privilege=Privilege.READ,
+        ListProfiles, "access.profiles:ProfileOperations.profiles", source="hub", privilege=Privilege.READ,
     ),
     Operation(
         "get_rate_limit_stats",

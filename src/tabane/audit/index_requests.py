@@ -62,8 +62,8 @@ class UsageQuery(msgspec.Struct, frozen=True, tag="usage", omit_defaults=True):
     """Usage from the day ``first`` to ``last`` (ISO dates, both included), in groups.
 
     ``server``, ``tool`` and ``client`` are patterns. ``key`` is a pattern too, which also matches labels; as
-    ``holder``, it is exactly one holder. With ``used_tools``, the answer is each tool and server that was
-    called, with the number of calls.
+    ``holder``, it is exactly one holder. ``of_servers``: without calls of Tabane's own tools. With
+    ``used_tools``, the answer is each tool and server that was called, with the number of calls.
     """
 
     first: str
@@ -78,6 +78,7 @@ class UsageQuery(msgspec.Struct, frozen=True, tag="usage", omit_defaults=True):
     limit: int = 50
     used_tools: bool = False
     lookups: Lookups = ""
+    of_servers: bool = False
 
 
 class UsageDays(msgspec.Struct, frozen=True, tag="usage_days"):

@@ -22,7 +22,7 @@ LOOKUPS = (
     *("list_hidden_tools", "list_jobs", "list_live_calls", "list_models", "list_questions", "list_servers"),
     *("list_settings", "list_tasks", "list_tools", "model_status", "next_approval", "passphrase_state"),
     *("preview_setup", "profiles_list", "query_audit_logs", "scan_servers", "server_logs", "show_definition"),
-    *("show_definition_change", "show_live_call", "show_server", "show_task", "test_model"),
+    *("show_definition_change", "show_live_call", "show_project", "show_server", "show_task", "test_model"),
 )
 """Operations that read: those of administration, and those of the hub that are not offered over MCP."""
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from tabane.audit.index_requests import EntryCounts, EntryFilter, EntryQuery, IndexTask, UsageQuery
+from tabane.audit.index_requests import EntryCounts, EntryQuery, IndexTask, UsageQuery
 from tabane.audit.lookups import Lookups
 from tabane.audit.table import (
     AnalyzeUsage,
@@ -20,7 +20,6 @@ from tabane.audit.table import (
     day_of,
     filter_of,
     moment_of,
-    period_of,
     time_in,
 )
 from tabane.errors import BadArguments
@@ -196,10 +195,7 @@ class AuditQueries:
     async def get_audit_stats(self, caller: Caller, params: GetAuditStats) -> dict[str, Any]:
         """Return counts of entries by each of their properties."""
         zone = self._zone
-        start, end = period_of(params, zone, self._now())
-        wanted = EntryFilter(
-            start=None if start is None else round(start * 1000), end=None if end is None else int(end * 1000)
-        )
+        wanted = filter_of(params, zone, self._now(), "" if params.lookups else "without")
         found = _with_problem(await self._index.ask(EntryCounts(wanted)), caller)
         for name in ("earliest", "latest"):
             moment = found[name]
@@ -225,10 +221,11 @@ class AuditQueries:
             offset=shown,
             limit=params.limit,
             lookups="" if params.lookups else "without",
+            of_servers=params.of_servers,
         )
         found = _with_problem(await self._index.ask(query), caller)
         if not params.lookups:
-            only = msgspec.structs.replace(query, lookups="only", limit=1, offset=0)
+            only = msgspec.structs.replace(query, lookups="only", of_servers=False, limit=1, offset=0)
             found["hidden"] = (await self._index.ask(only))["sum"]["calls"]
         if params.by == "key":
             await self._name_people(found["results"])
@@ -242,7 +239,7 @@ class AuditQueries:
     async def analyze_usage(self, caller: Caller, params: AnalyzeUsage) -> dict[str, Any]:
         """Return what is never used and what it costs, what is slow, what fails, and who uses how much."""
         first, last = self._days_between(params.start, params.end)
-        tools = await self._index.ask(UsageQuery(first, last, limit=_MOST_TOOLS))
+        tools = await self._index.ask(UsageQuery(first, last, limit=_MOST_TOOLS, lookups="without"))
         clients = await self._index.ask(UsageQuery(first, last, by="client", limit=params.limit))
         used = await self._index.ask(UsageQuery(first, last, used_tools=True))
         names = {name for name, _server, _calls in used}

@@ -49,13 +49,13 @@ class AuditPeriod(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True)
     end: Moment | None = None
 
 
-class AuditConditions(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Conditions on entries.
+class CountedConditions(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Conditions on entries that the index answers alone.
 
     ``actor`` and ``key`` are a holder or the name that a person gave it. ``action`` is the name of a tool or
     of another event; ``tool`` is that of a call. ``level``: error for what failed, warning for what was
-    refused, limited or canceled. ``result``: failure for what failed, was refused or limited. ``text`` is
-    looked for in arguments, reasons and names. ``hub`` is the address of a hub of a group, or ``this``.
+    refused, limited or canceled. ``result``: failure for what failed, was refused or limited. ``hub`` is the
+    address of a hub of a group, or ``this``.
     """
 
     type: Literal["call", "access", "admin", "audit"] | None = None
@@ -67,7 +67,6 @@ class AuditConditions(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_o
     client: NamePattern | None = None
     server: NamePattern | None = None
     tool: NamePattern | None = None
-    text: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
     hub: (
         Annotated[
             str,
@@ -81,6 +80,12 @@ class AuditConditions(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_o
     ) = None
 
 
+class AuditConditions(CountedConditions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Conditions on entries. ``text`` is looked for in arguments, reasons and names."""
+
+    text: Annotated[str, Meta(min_length=1, max_length=1000)] | None = None
+
+
 class QueryAuditLogs(AuditConditions, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """``seq``: only the entry of that number, if it matches. Without look-ups, ``hidden`` counts them."""
 
@@ -91,12 +96,17 @@ class QueryAuditLogs(AuditConditions, frozen=True, forbid_unknown_fields=True, k
     lookups: WithLookups = True
 
 
-class GetAuditStats(AuditPeriod, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The period of the entries that are counted."""
+class GetAuditStats(CountedConditions, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The entries that are counted."""
+
+    lookups: WithLookups = True
 
 
 class GetUsageStats(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Whole days, 30 of them if no period is given. Without look-ups, ``hidden`` counts their calls."""
+    """Whole days, 30 of them if no period is given. Without look-ups, ``hidden`` counts their calls.
+
+    ``of_servers``: only calls of tools of servers, not those of Tabane itself.
+    """
 
     start: Moment | None = None
     end: Moment | None = None
@@ -108,6 +118,7 @@ class GetUsageStats(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     limit: EntryLimit = 50
     cursor: QueryCursor | None = None
     lookups: WithLookups = True
+    of_servers: bool = False
 
 
 class AnalyzeUsage(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -182,7 +193,7 @@ def check_order(start: float | None, end: float | None) -> None:
         raise BadArguments(say("start: it must not be later than end."), "start")
 
 
-def filter_of(given: AuditConditions, zone: tzinfo, now: float, lookups: Lookups = "") -> EntryFilter:
+def filter_of(given: CountedConditions, zone: tzinfo, now: float, lookups: Lookups = "") -> EntryFilter:
     """Return the filter of a query. Raises BadArguments for a time that is none."""
     start, end = period_of(given, zone, now)
     return EntryFilter(
@@ -196,13 +207,13 @@ def filter_of(given: AuditConditions, zone: tzinfo, now: float, lookups: Lookups
         server=given.server or "",
         tool=given.tool or "",
         action=given.action or "",
-        text=given.text or "",
+        text=(given.text or "") if isinstance(given, AuditConditions) else "",
         hub=given.hub or "",
         lookups=lookups,
     )
 
 
-def _wanted_outcomes(given: AuditConditions) -> tuple[str, ...]:
+def _wanted_outcomes(given: CountedConditions) -> tuple[str, ...]:
     if given.result is None and given.level is None:
         return ()
     results = _RESULTS.get(given.result, (given.result,)) if given.result else OUTCOMES

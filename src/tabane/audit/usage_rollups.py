@@ -364,6 +364,8 @@ def _query_conditions(query: UsageQuery) -> tuple[str, list[Any]]:
         if pattern:
             parts.append(f"{column} GLOB ?")
             values.append(glob(pattern))
+    if query.of_servers:
+        parts.append("server <> ''")
     if query.key:
         parts.append("(key GLOB ? OR key IN (SELECT key FROM usage.holders WHERE label GLOB ?))")
         values += [glob(query.key)] * 2

@@ -55,14 +55,13 @@ class ToolAnswer(SearchAnswer[Tool]):
     """The best tools, and how many match in all.
 
     ``doubtful``: perhaps none fits, and these are only the nearest. ``waiting`` are servers that are
-    starting, ``failed`` is why others have listed nothing. ``found`` has the index's hits by public name.
+    starting. ``found`` has the index's hits by public name.
     ``notice`` says why hits match keywords only; ``starting``: that will change.
     """
 
     total: int = 0
     doubtful: bool = False
     waiting: Sequence[str] = ()
-    failed: Mapping[str, Message] = field(default_factory=dict)
     found: Mapping[str, ToolHit] = field(default_factory=dict)
     starting: bool = False
     notice: Message | None = None
@@ -117,10 +116,10 @@ class ToolSource:
             ranked.total,
             ranked.doubtful,
             waiting,
-            failed,
             {hit.alias: hit for hit in ranked.hits},
             ranked.starting,
             _meaning_notice(ranked),
+            failed=failed,
         )
 
     def _news(
@@ -244,7 +243,9 @@ class ToolSearch:
             )
             for step in steps
         ]
-        first = await self._source.find(caller, queries[0], about=" ".join(steps))
+        # A part of a name is searched with each key that somebody presses.
+        waits = params.match != "partial"
+        first = await self._source.find(caller, queries[0], waits=waits, about=" ".join(steps))
         others = (self._source.find(caller, query, waits=False) for query in queries[1:])
         answers = [first, *await asyncio.gather(*others)]
         chosen = fused_steps([[hit.item.alias for hit in answer.hits] for answer in answers], most)
@@ -417,9 +418,10 @@ def tool_row(tool: Tool, server: Server | None) -> dict[str, Any]:
 def tool_detail(tool: Tool, server: Server | None) -> dict[str, Any]:
     """Return all that is known of a tool beside its definition.
 
-    ``page`` is what an assistant reads of it. ``sizes`` are the tokens of line, page and definition.
+    ``line`` is what an assistant reads of it in a search, ``page`` what it reads before a call. ``sizes`` are
+    the tokens of line, page and definition.
     """
-    page = tool_page(tool)
+    line, page = signature(tool, typed=False), tool_page(tool)
     return tool_row(tool, server) | {
         "original": tool.name,
         "title": tool.title,
@@ -429,8 +431,9 @@ def tool_detail(tool: Tool, server: Server | None) -> dict[str, Any]:
         "category": tool.category,
         "notes": tool.notes,
         "examples": list(tool.examples),
+        "line": line,
         "page": page,
-        "sizes": _sizes(tool, signature(tool, typed=False), page),
+        "sizes": _sizes(tool, line, page),
     }
 
 

@@ -260,12 +260,15 @@ class DocumentReader:
             descriptions += [None if record is None else document_of(record) for record in records]
         return descriptions
 
-    async def listed(self, where: Filter, limit: int, after: str | None = None) -> DocumentPage:
-        """Return matching documents.
+    async def listed(
+        self, where: Filter, limit: int, after: str | None = None, *, newest: bool = False
+    ) -> DocumentPage:
+        """Return matching documents in order of names, or those changed last first.
 
         ``after`` is the cursor of the previous page; ``limit`` is 1 to 1,000.
         """
-        page = await self._collection.select(And((HEADS, where)), after=after, limit=limit)
+        order = (Order(UPDATED_AT, descending=True),) if newest else ()
+        page = await self._collection.select(And((HEADS, where)), order=order, after=after, limit=limit)
         return DocumentPage([document_of(stored.record) for stored in page.records], page.after)
 
     async def behind(self, filepath: str | None, limit: int) -> DocumentPage:

@@ -657,9 +657,10 @@ class DocumentLibrary:
 
     @answered
     async def list_documents(self, caller: Caller, params: given.ListDocuments) -> Json:
-        """Return a page of documents, in order of their names."""
+        """Return a page of documents, in order of their names or those changed last first."""
         where = self.searching.heads(params.prefix or "", params.file_type, params.filters or {})
-        page = await (await self.reading()).listed(where, params.limit or _BEGINNING, params.cursor)
+        reading, limit = await self.reading(), params.limit or _BEGINNING
+        page = await reading.listed(where, limit, params.cursor, newest=bool(params.newest))
         return list_answer(page.documents, page.after, caller.lang)
 
     @answered

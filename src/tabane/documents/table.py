@@ -218,13 +218,14 @@ class ByPrefix(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ListDocuments(Struct, frozen=True, forbid_unknown_fields=True):
-    """A page of documents that match."""
+    """A page of documents that match, in order of names; ``newest``: those changed last first."""
 
     prefix: str | None = None
     file_type: FileType | None = None
     filters: Filters | None = None
     limit: Annotated[int, Meta(ge=1, le=1000, extra_json_schema={"default": 100})] | None = None
     cursor: Cursor | None = None
+    newest: Annotated[bool, Meta(extra_json_schema={"hidden": True})] | None = None
 
 
 class ListDocumentFolders(Struct, frozen=True, forbid_unknown_fields=True):

@@ -256,8 +256,8 @@ class ScoredTerm:
 class LexicalPlan:
     """The conditions that a hit must and must not match, and the terms that score it.
 
-    ``plain``: it must match any of the leaves, nothing more. ``prefixes`` are to be scored too, by the
-    tokens they stand for, with these weights. ``spellings``: word → spelling → its leaves, if a word has
+    ``plain``: it must match any of the leaves, nothing more; ``loose``: any of the leaves or prefixes.
+    ``prefixes`` are to be scored too, by the tokens they stand for, with these weights. ``spellings``: word → spelling → its leaves, if a word has
     several spellings: a hit needs one of them.
     """
 
@@ -266,6 +266,7 @@ class LexicalPlan:
     without: tuple[Match, ...] = ()
     prefixes: tuple[tuple[PrefixMatch, float], ...] = ()
     plain: bool = False
+    loose: bool = False
     spellings: tuple[tuple[tuple[ScoredTerm, ...], ...], ...] = ()
 
 
@@ -299,14 +300,15 @@ class LexicalPlanner:
             required += kana
         if not leaves and not required and not prefixes:
             return NOTHING
-        plain = not required and not prefixes
-        if query.mode is Mode.ANY and not required:
+        any_of = query.mode is Mode.ANY and not required
+        plain, loose = not required and not prefixes, any_of and bool(prefixes)
+        if any_of:
             required = [AnyOf((*(leaf.term for leaf in leaves), *(starts for starts, _ in prefixes)))]
         elif query.mode is Mode.ANY and query.phrases and not leaves:
             text = " ".join(query.phrases)
             leaves = tuple(self._leaves(text, _distinct_tokens(text), names))
         without = tuple(phrase for text in query.exclude for phrase in self._phrase(text, names))
-        return LexicalPlan(leaves, _all_of(required), without, prefixes, plain)
+        return LexicalPlan(leaves, _all_of(required), without, prefixes, plain, loose)
 
     def _plan_spellings(self, query: LexicalQuery, names: tuple[str, ...]) -> LexicalPlan:
         """Return the plan of a query whose words have several spellings."""

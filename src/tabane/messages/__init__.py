@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
+from tabane.messages.page_words import PageLang, without_commands
 from tabane.messages.quoting import command_word, quoted_name
 
 Lang = Literal["en", "ja"]
@@ -36,10 +37,15 @@ class Message:
         self.fields = fields
 
     def render(self, lang: Lang = "en") -> str:
-        """Return the sentence in ``lang``. Never raises: an untranslated template is rendered in English."""
+        """Return the sentence in ``lang``. Never raises: an untranslated template is rendered in English.
+
+        In a language :func:`~tabane.messages.page_words.for_page`, the commands in it are left out.
+        """
         fields = {k: v.render(lang) if isinstance(v, Message) else v for k, v in self.fields.items()}
         # gettext answers the empty sentence with the head of its catalog.
         template = _translations(lang).gettext(self.template) if self.template else ""
+        if isinstance(lang, PageLang):
+            template = without_commands(template)
         return _FORMATTER.vformat(template, (), fields) if fields else template
 
     def __str__(self) -> str:

@@ -57,7 +57,7 @@ def failure_reason(error: TabaneError) -> FailureReason:
 
 
 class CallMarks(Protocol):
-    """Receives the times of a watched call, the beginning of its result, and the credentials found in it."""
+    """Receives the times of a watched call, its progress, its result's beginning and its credentials."""
 
     def admitted(self) -> None:
         """Note that no limit holds the call back any more."""
@@ -80,6 +80,10 @@ class CallMarks(Protocol):
 
         ``replaced``: they were not passed on.
         """
+        ...
+
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """Note how far the server says it is; ``total`` is None if it does not say of how much."""
         ...
 
 

@@ -467,7 +467,8 @@ class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
 
     ``prune`` removes posts that have no row in ``files``. ``report`` is a file for all unusable rows.
     ``once`` does nothing if the same files were imported in this way before, and are unchanged. ``sample``
-    adds the files of a small archive of invented posts.
+    adds the files of a small archive of invented posts. ``upload`` is the id of an upload of the web page:
+    ``files`` are names in it, and it is removed after the import.
     """
 
     files: Annotated[list[FilePath], Meta(max_length=_MOST_FILES)] = []
@@ -478,6 +479,7 @@ class ImportPosts(Struct, frozen=True, forbid_unknown_fields=True):
     report: FilePath | None = None
     once: bool = False
     sample: bool = False
+    upload: Annotated[str, Meta(pattern="^[0-9a-f]{32}$", extra_json_schema={"hidden": True})] | None = None
 
     def sources(self) -> PostSources:
         """Return the sources of the import. Raises :class:`~tabane.errors.BadArguments` that names a file."""

@@ -161,8 +161,12 @@ def positioned(text: str) -> list[str]:
 
 def groups(text: str) -> list[list[str]]:
     """Return :func:`positioned` for each run: a word, a name with its parts, or a run of CJK."""
-    runs = _RUNS.findall(_token_spelling(text))
-    return [_bigrams_with_gaps(run) if _CJK_START.match(run) else [*_word_tokens(run)] for run in runs]
+    return [[*run_tokens(run)] for run in _RUNS.findall(_token_spelling(text))]
+
+
+def run_tokens(run: str) -> Sequence[str]:
+    """Return the tokens of one of :func:`placed_runs`, with gaps. It is in the spelling of tokens."""
+    return _bigrams_with_gaps(run) if _CJK_START.match(run) else _word_tokens(run)
 
 
 def placed_runs(text: str) -> Iterator[tuple[int, str]]:

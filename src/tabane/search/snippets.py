@@ -23,6 +23,7 @@ from tabane.search.analysis import (
     placed_runs,
     plain,
     positioned,
+    run_tokens,
     substring_spelling,
     with_long_vowels,
 )
@@ -108,7 +109,18 @@ def _marked_spans(text: str, sought: SoughtWords) -> list[tuple[int, int, int]]:
     """Return what is marked in the original text as (start, end, number), in order."""
     spans: list[tuple[int, int, int]] = []
     folded, places = _fold_with_places(text)
+    numbers, beginning = sought.tokens, sought.beginning
     for at, run in placed_runs(folded):
+        if run.isascii():  # most words are no more than looked up
+            for token in run_tokens(run):
+                number = numbers.get(token)
+                if number is None and beginning and token.startswith(beginning):
+                    number = -1
+                if number is not None:
+                    spans.append((places[at], places[at + len(run)], number))
+            continue
+        if is_cjk(run) and not any(token in run for token in numbers):
+            continue
         for offset, size, token in _run_tokens(run):
             number = sought.number(token)
             if number is not None:
@@ -128,7 +140,7 @@ def _marked_spans(text: str, sought: SoughtWords) -> list[tuple[int, int, int]]:
 
 def _run_tokens(run: str) -> Iterable[tuple[int, int, str]]:
     """Yield the tokens of a run as (offset, size, token): pairs one by one, words and names as a whole."""
-    tokens = positioned(run)
+    tokens = run_tokens(run)
     if len(tokens) == max(1, len(run) - 1) and not run.isascii():
         return [(place, min(2, len(run)), token) for place, token in enumerate(tokens)]
     return [(0, len(run), token) for token in tokens]

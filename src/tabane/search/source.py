@@ -72,12 +72,14 @@ class SearchAnswer(Generic[T]):
     """Hits, best first. ``terms`` are the words to mark in them; ``warning`` says why hits may be missing.
 
     ``usual`` is the cosine between unrelated texts by the model of the hits, if it was measured.
+    ``failed`` is why servers have listed nothing, by name: what they offer cannot be found.
     """
 
     hits: Sequence[SearchHit[T]] = ()
     terms: Sequence[str] = ()
     warning: Message | None = None
     usual: float | None = field(default=None, kw_only=True)
+    failed: Mapping[str, Message] = field(default_factory=dict, kw_only=True)
 
 
 def joined(one: Message | None, other: Message | None) -> Message | None:
@@ -133,22 +135,29 @@ class SearchSource(Protocol[T]):
 
 
 class ShownItem(NamedTuple):
-    """An item as it is shown in a list of several kinds."""
+    """An item as it is shown in a list of several kinds.
+
+    ``terms`` are the words to mark in it; ``unfinished``: the last of them is the beginning of a word.
+    """
 
     card: HitCard
-    snippet: Snippet
+    terms: Sequence[str] = ()
+    unfinished: bool = False
+
+    def snippet(self) -> Snippet:
+        """Return its best passage. It takes a millisecond for a long text: call it for what is shown."""
+        return snippet(self.card.text, self.terms, unfinished=self.unfinished)
 
 
 async def shown(source: SearchSource[Any], caller: Caller, request: SearchRequest) -> SearchAnswer[ShownItem]:
     """Search one source, and return its hits as they are shown in a list of several kinds."""
     answer = await source.search(caller, request)
-    hits: list[SearchHit[ShownItem]] = []
-    for hit in answer.hits:
-        card = source.card(hit.item)
-        unfinished = request.keywords == "typing"
-        item = ShownItem(card, snippet(card.text, answer.terms, unfinished=unfinished))
-        hits.append(structs.replace(hit, item=item))
-    return SearchAnswer(hits, answer.terms, answer.warning, usual=answer.usual)
+    unfinished = request.keywords == "typing"
+    hits = [
+        structs.replace(hit, item=ShownItem(source.card(hit.item), answer.terms, unfinished))
+        for hit in answer.hits
+    ]
+    return SearchAnswer(hits, answer.terms, answer.warning, usual=answer.usual, failed=answer.failed)
 
 
 class FoundThing(NamedTuple):

@@ -60,6 +60,7 @@ class UpstreamHealth(Struct):
     """Health of an instance, for list_servers and status.
 
     ``since`` is when it became ready, by the clock of the event loop, ``ready_at`` by that of the computer.
+    ``called_at`` is when it got its last call, by the clock of the computer.
     """
 
     starts: int = 0
@@ -73,6 +74,7 @@ class UpstreamHealth(Struct):
     since: float = 0.0
     ready_at: float | None = None
     used: float = 0.0
+    called_at: float | None = None
 
 
 class Upstream:
@@ -122,6 +124,7 @@ class Upstream:
             call.marks.submitted()
         self.vitals.calls += 1
         self.vitals.used = now = self._loop.time()
+        self.vitals.called_at = time.time()
         if (
             self.state is UpstreamState.READY
             and connection

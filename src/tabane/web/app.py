@@ -28,6 +28,7 @@ from tabane.errors import (
     upgraded,
 )
 from tabane.messages import Lang, Message, say
+from tabane.messages.page_words import for_page
 from tabane.operations import LOCAL, Access, Caller, Face
 from tabane.web import headers
 from tabane.web.headers import KEPT, NOT_KEPT
@@ -49,10 +50,13 @@ from tabane.web.pages import (
     activity,
     approvals,
     assistants,
+    audit,
     changes,
     documents,
     flows,
+    health,
     home,
+    jobs,
     keys,
     posts,
     questions,
@@ -60,6 +64,7 @@ from tabane.web.pages import (
     servers,
     settings,
     tools,
+    usage,
 )
 from tabane.web.paths import APP_SANDBOX
 from tabane.web.rendering import Assets, TemplateRenderer
@@ -70,6 +75,9 @@ AREAS = (
     home,
     search,
     activity,
+    usage,
+    audit,
+    health,
     questions,
     approvals,
     changes,
@@ -79,6 +87,7 @@ AREAS = (
     tools,
     posts,
     documents,
+    jobs,
     keys,
     settings,
 )
@@ -174,7 +183,7 @@ async def _read_attempt(request: Request) -> SignInAttempt:
 def caller_of(found: FoundSession, lang: Lang) -> Caller:
     """Return the caller of a request in a session."""
     session = f"web:{found.session.id}"
-    return Caller(found.session.holder, Face.WEB, session, lang, client="web", access=found.access)
+    return Caller(found.session.holder, Face.WEB, session, for_page(lang), client="web", access=found.access)
 
 
 def language_of(headers: Mapping[str, Any], default: Lang) -> Lang:
@@ -182,6 +191,9 @@ def language_of(headers: Mapping[str, Any], default: Lang) -> Lang:
     chosen = headers.get("tabane-lang")
     return "ja" if chosen == "ja" else "en" if chosen == "en" else default
 
+
+MOST_NAME = 64
+"""Characters of the id that a page gives a request."""
 
 LOOK = 2.0
 """Seconds between two checks that the session has not ended."""
@@ -434,6 +446,8 @@ class WebApp:
         if found is None:
             return None
         caller = caller_of(found, language_of(request.headers, _visit(request).lang))
+        if name := request.headers.get("tabane-request", "")[:MOST_NAME]:
+            caller = msgspec.structs.replace(caller, request=name)  # the page finds its call in the events
         return PageRequest(request, self._hub, caller, found.session)
 
     def _response(
@@ -462,6 +476,8 @@ class WebApp:
             case FileDownload():
                 name = f"attachment; filename*=UTF-8''{quote(answer.name, safe='')}"
                 headers = {**NOT_KEPT, "content-disposition": name}
+                if answer.message is not None:
+                    headers["tabane-notice"] = quote(answer.message.render(page_request.lang))
                 return Response(answer.data, 200, headers, answer.type)
             case Json():
                 return JSONResponse(answer.value, answer.status, NOT_KEPT)
@@ -513,6 +529,8 @@ class WebApp:
             return JSONResponse({"error": error.text(page_request.lang)}, status, NOT_KEPT)
         if method != "GET" or page_request.partial:
             return self._notice(request, page_request, error.message, "error", status)
+        if isinstance(error, Forbidden):
+            return self._page(request, page_request, _forbidden_page(request.url.path, page_request, error))
         title = say("Not found") if status == 404 else say("This page cannot be shown")
         context = {"message": error.text(page_request.lang)}
         page = WholePage("layout/error.html", title, context, status=status)
@@ -542,6 +560,21 @@ class WebApp:
             text = say("There is no page at {path}.", path=request.url.path)
             return self._failure(request, page_request, UnknownName(text), request.method)
         return PlainTextResponse(f"{status}", status, NOT_KEPT)
+
+
+def _forbidden_page(path: str, request: PageRequest, error: Forbidden) -> WholePage:
+    """Return a page that says what may not be seen, what would allow it, and what else there is."""
+    entry = next(
+        (each for each in ENTRIES if each.path != "/" and f"{path}/".startswith(f"{each.path}/")), None
+    )
+    context = {
+        "who": request.access.label or request.access.holder,
+        "page_name": entry.label if entry else None,
+        "needs": entry.needs if entry and not request.may(entry.needs) else "",
+        "message": error.text(request.lang),
+        "pages": [each for each in visible(request.may) if each.path != "/"],
+    }
+    return WholePage("layout/forbidden.html", say("Not allowed"), context, status=403)
 
 
 def _visit(request: Request) -> Visit:

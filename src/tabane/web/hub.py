@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from tabane.messages import Lang
+from tabane.messages import Lang, Message
 from tabane.operations import Access, Door
 from tabane.web.sessions import SignInLinks, WebSessions
 
@@ -43,6 +43,26 @@ class LiveFeed(Protocol):
         ...
 
 
+class PostUploads(Protocol):
+    """Files of posts that browsers send, until they are imported."""
+
+    def problem(self, size: int) -> Message | None:
+        """Return why files of so many bytes are not accepted now; None if they are."""
+        ...
+
+    async def receive(self, body: AsyncIterator[bytes]) -> tuple[str, list[str]]:
+        """Store the files of a body. Return the id of the upload, and the names of the files.
+
+        The body is one line of JSON, ``[[name, bytes], …]``, and then the files one after the other. Raises
+        TabaneError, and then nothing is left of them.
+        """
+        ...
+
+    async def remove(self, upload: str) -> None:
+        """Remove an upload that is not imported."""
+        ...
+
+
 class WebHub(Protocol):
     """The hub behind the page."""
 
@@ -54,6 +74,9 @@ class WebHub(Protocol):
 
     @property
     def sessions(self) -> WebSessions: ...
+
+    @property
+    def uploads(self) -> PostUploads: ...
 
     @property
     def links(self) -> SignInLinks: ...
@@ -68,6 +91,14 @@ class WebHub(Protocol):
 
     @property
     def version(self) -> str: ...
+
+    def holds(self, source: Literal["posts", "documents", "pages"]) -> bool:
+        """Return whether anything of a source was ever stored. Nothing is opened to find that."""
+        ...
+
+    def has_open(self, source: Literal["posts", "documents", "pages"]) -> bool:
+        """Return whether the store of a source is open, so that asking it costs no memory."""
+        ...
 
     async def identify(self, credential: str, source: str) -> Access:
         """Return the access of a key or the hub's token. Raises Unauthorized and RateLimited."""

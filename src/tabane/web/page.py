@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeVar
 from urllib.parse import parse_qsl
@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from tabane.errors import BadArguments
 from tabane.messages import Lang, Message, say
 from tabane.operations import Access, Caller, Face
-from tabane.web.hub import WebHub
+from tabane.web.hub import PostUploads, WebHub
 from tabane.web.markdown import RenderedMarkdown
 from tabane.web.sessions import WebSession
 
@@ -88,6 +88,14 @@ class PageRequest:
         found = self._hub.door.table.get(operation)
         return found is not None and self.access.allows(found.target)
 
+    def holds(self, source: Literal["posts", "documents", "pages"]) -> bool:
+        """Return whether anything of a source was ever stored. Nothing is opened to find that."""
+        return self._hub.holds(source)
+
+    def has_open(self, source: Literal["posts", "documents", "pages"]) -> bool:
+        """Return whether the store of a source is open, so that asking it costs no memory."""
+        return self._hub.has_open(source)
+
     async def call(self, operation: str, /, **params: Any) -> Any:
         """Call an operation through the door. Parameters that are None are left out.
 
@@ -137,6 +145,15 @@ class PageRequest:
         already: a first heading that says the same is left out.
         """
         return await self._hub.markdown.html(text, top=top, start=start, title=title)
+
+    @property
+    def uploads(self) -> PostUploads:
+        """Return the files of posts that browsers send."""
+        return self._hub.uploads
+
+    def stream(self) -> AsyncIterator[bytes]:
+        """Yield the body in parts. Raises ClientDisconnect."""
+        return self._request.stream()
 
     async def body(self, limit: int) -> bytes:
         """Return the body. Raises BodyTooLong."""
@@ -203,11 +220,12 @@ class Redirect:
 
 @dataclass(frozen=True)
 class FileDownload:
-    """A file to save."""
+    """A file to save. ``message`` is shown when it is saved."""
 
     data: bytes
     type: str
     name: str
+    message: Message | None = None
 
 
 @dataclass(frozen=True)

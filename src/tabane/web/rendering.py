@@ -28,7 +28,7 @@ _TYPES = {
     ".txt": "text/plain; charset=utf-8",
 }
 
-_FIRST = ("tokens.css", "base.css", "components.css", "layout.css")
+FIRST_STYLES = ("tokens.css", "base.css", "components.css", "layout.css")
 """Style sheets that the others build on."""
 
 STYLES = "app.css"
@@ -83,8 +83,8 @@ class Assets:
 
     def _styles(self) -> Iterator[Path]:
         folder = self._folder / "css"
-        yield from (folder / name for name in _FIRST)
-        yield from sorted(file for file in folder.glob("*.css") if file.name not in _FIRST)
+        yield from (folder / name for name in FIRST_STYLES)
+        yield from sorted(file for file in folder.glob("*.css") if file.name not in FIRST_STYLES)
 
 
 TEMPLATES_FOLDER = Path(__file__).with_name("templates")

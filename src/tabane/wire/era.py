@@ -117,11 +117,20 @@ def check_envelope(meta: Members) -> None:
 
 def client_name(info: Raw | None) -> str:
     """Return the name in what a client says of itself; empty if it gives none."""
+    return _of_client(info, "name")
+
+
+def client_version(info: Raw | None) -> str:
+    """Return the version in what a client says of itself; empty if it gives none."""
+    return _of_client(info, "version")
+
+
+def _of_client(info: Raw | None, member: str) -> str:
     try:
-        name = text(fields(info).get("name")) if info is not None else None
+        found = text(fields(info).get(member)) if info is not None else None
     except InvalidJson:
         return ""
-    return (name or "")[:LONGEST_CLIENT]
+    return (found or "")[:LONGEST_CLIENT]
 
 
 def log_level(meta: Members) -> int | None:

@@ -238,3 +238,30 @@ async def test_a_call_that_waits_for_its_turn_shows_that(tmp_path: Path) -> None
         shown = await ask(here.hub, "show_live_call", number=row["number"])
         assert shown["steps"][0]["step"] == "limits"
         assert shown["steps"][0]["ms"] > 0
+
+
+async def test_a_call_of_the_page_tells_its_progress_while_it_runs(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": child()}) as here:
+        await ask(here.hub, "list_live_calls")
+        async with Events(here.hub) as events:
+            named = msgspec.structs.replace(PAGE, request="mine")
+            given = {"name": "up__progress", "arguments": {"steps": 4, "pause": 0.15}}
+            await ask(here.hub, "call_tool", named, **given)
+            rows = [row for row in events.of("calls") if row["request"] == "mine"]
+            told = [row["progress"] for row in rows if "progress" in row]
+            assert {"done": 2.0, "total": 4.0, "message": ""} in told
+            await until(lambda: [row for row in events.of("calls") if row["outcome"] == "ok"])
+        (ended,) = await calls(here.hub)
+        assert "progress" not in ended
+
+
+async def test_look_ups_of_the_hub_are_marked_and_can_be_left_out(tmp_path: Path) -> None:
+    async with running_hub(tmp_path, {"up": child()}) as here:
+        await ask(here.hub, "list_live_calls")
+        await ask(here.hub, "list_servers")
+        await ask(here.hub, "call_tool", name="up__echo", arguments={})
+        assert {row["tool"]: row["lookup"] for row in await calls(here.hub)} == {
+            "list_servers": True,
+            "up__echo": False,
+        }
+        assert [row["tool"] for row in await calls(here.hub, lookups=False)] == ["up__echo"]

@@ -100,6 +100,31 @@ def test_charts_and_sums_follow(shared_web: WebBrowsers, call: Call, shared_home
     expect(page.locator("[data-now=failed]")).to_have_text(str(failed_calls(shared_home)))
 
 
+def test_charts_say_what_is_under_the_pointer(shared_web: WebBrowsers, call: Call) -> None:
+    page = shared_web.page("/activity", width=1440)
+    call("c__echo", text="1")
+    page.get_by_role("button", name="1 minute").click()
+    expect(page.get_by_text("Calls in each second")).to_be_visible()
+    chart = page.locator("[data-chart=calls]")
+    expect(chart.locator("canvas")).to_have_count(1)
+    expect(page.locator(".u-legend")).to_have_count(0)
+    chart.locator(".u-over").hover()
+    told = page.locator("figure", has=chart).locator("[data-readout]")
+    expect(told).to_have_text(re.compile(r"\d\d:\d\d:\d\d · \d+ calls, \d+ failed, \d+ refused"))
+
+
+def test_look_ups_of_the_hub_are_shown_on_request(
+    shared_web: WebBrowsers, shared_home: WebHome, call: Call
+) -> None:
+    page = shared_web.page("/activity")
+    shared_home.rpc("hub_status")
+    call("c__echo", text="after the look-up")
+    expect(rows(page).first).to_contain_text("c__echo")
+    assert "Hub status" not in tools(page)
+    page.get_by_label("Also look-ups of Tabane itself").check()
+    expect(page.locator("[data-rows]")).to_contain_text("Hub status")
+
+
 def test_a_pause_holds_the_rows_back_until_it_ends(shared_web: WebBrowsers, call: Call) -> None:
     page = shared_web.page("/activity")
     shown = rows(page).count() + 1
@@ -120,7 +145,7 @@ def test_a_filter_applies_to_calls_before_and_after_it_and_stays_in_the_address(
     page = shared_web.page("/activity")
     call("c__echo", text="1")
     call("c__fail", text="no")
-    page.get_by_role("combobox", name="Outcome").select_option("failed")
+    page.locator(".choice-chip", has_text="failed").click()
     expect(page.locator("[data-rows] tr[data-outcome=ok]")).to_have_count(0)
     call("c__echo", text="2")
     call("c__fail", text="no")
@@ -131,7 +156,9 @@ def test_a_filter_applies_to_calls_before_and_after_it_and_stays_in_the_address(
     show(page, page.url)
     assert set(tools(page)) == {"c__fail"}
     page.get_by_role("searchbox", name="Filter by tool").fill("nothing like it")
-    expect(page.get_by_text("No calls yet")).to_be_visible()
+    expect(page.get_by_text("No call fits these filters")).to_be_visible()
+    page.get_by_role("button", name="Remove the filters").click()
+    expect(page.locator("[data-rows] tr[data-outcome=ok]").first).to_be_visible()
 
 
 def test_a_phone_shows_a_call_too(shared_web: WebBrowsers, call: Call, accessibility: Axe) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -24,6 +25,9 @@ PAGES = (
     "/audit/integrity",
     "/usage",
     "/settings",
+    "/settings?section=changed",
+    "/settings?q=list_wait",
+    "/preferences",
     "/health",
     "/jobs",
 )
@@ -79,6 +83,8 @@ def test_a_key_is_created_shown_once_changed_explained_and_revoked(shared_web: W
     expect(page.get_by_label("Name")).to_have_value("laptop")
     expect(page.get_by_label("May use")).to_be_focused()
     page.get_by_label("May use").fill("one__*\n@docs")
+    expect(page.locator(".allowed")).to_contain_text("What this allows now")
+    expect(page.locator(".allowed li", has_text="one")).to_contain_text("tool")
     page.get_by_role("button", name="Create the key").click()
     secret = page.locator("#secret").inner_text()
     assert secret.startswith("tbn_")
@@ -118,9 +124,15 @@ def test_a_profile_is_created_changed_and_removed(shared_web: WebBrowsers) -> No
     page.get_by_role("button", name="Save").click()
     expect(page.locator(".field-error")).to_contain_text("not the name of a profile")
     page.get_by_label("Name").fill("work")
+    page.get_by_label("Allows").fill("@nothing")
+    expect(page.locator(".allowed")).to_contain_text("there is no source @nothing")
+    page.get_by_label("Allows").fill("one__echo")
+    expect(page.locator(".allowed")).to_contain_text("1 tool")
     page.get_by_label("Allows").fill("one__*")
+    page.get_by_label("But not").fill("one__refuse")
     page.get_by_role("button", name="Save").click()
-    expect(page.locator("#profile-work")).to_contain_text("one__*")
+    expect(page.locator("#profile-work .allowed-list")).to_contain_text("one")
+    expect(page.locator("#profile-work .denied")).to_contain_text("one__refuse")
     assert "[profiles.work]" in toml_of(shared_web.home).read_text()
     page.get_by_role("link", name="work", exact=True).click()
     page.get_by_label("Description").fill("At work")
@@ -142,17 +154,53 @@ def test_the_audit_log_is_filtered_and_one_entry_opened(shared_web: WebBrowsers)
     expect(page.get_by_label("Text", exact=True)).to_have_value("one__")
     expect(page.get_by_label("Outcome", exact=True)).to_have_value("failed")
     show(page, "/audit?tool=one__echo")
-    page.locator("#audit-results tbody a").first.click()
+    page.locator("#audit-results tbody").get_by_role("link", name="one__echo").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("one__echo")
-    expect(page.locator("main")).to_contain_text('"text": "hi"')
+    expect(page.locator("main .notice")).to_contain_text("called one__echo. It took")
+    expect(page.locator(".audit-arguments")).to_contain_text("hi")
+    expect(page.locator(".audit-arguments")).not_to_contain_text("{")
     show(page, "/audit?text=there+is+no+such+thing")
     expect(page.locator("main")).to_contain_text("No entry matches")
+
+
+def test_a_facet_of_the_audit_log_is_a_filter_with_its_count(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/audit?server=one")
+    refused = page.locator(".audit-facet a", has_text="failed")
+    count = int(refused.locator(".num").inner_text())
+    refused.click()
+    expect(page).to_have_url(re.compile(r"/audit\?server=one&result=failed$"))
+    expect(page.locator("#audit-results tbody tr")).to_have_count(count)
+    expect(page.locator(".audit-facet a[aria-current]", has_text="failed")).to_be_visible()
+    page.locator(".audit-chips a", has_text="failed").click()
+    expect(page).to_have_url(re.compile(r"/audit\?server=one$"))
+
+
+def test_the_filtered_audit_log_is_saved_as_a_file(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/audit?tool=one__echo")
+    rows = page.locator("#audit-results tbody tr").count()
+    with page.expect_download() as waited:
+        page.get_by_role("button", name="Export as CSV").click()
+    assert re.fullmatch(r"audit-[\d-]+\.csv", waited.value.suggested_filename)
+    lines = Path(waited.value.path()).read_text(encoding="utf-8-sig").splitlines()
+    assert lines[0].startswith("time,name,outcome,")
+    assert [line.split(",")[1] for line in lines[1:]] == ["one__echo"] * rows
+    with page.expect_download() as waited:
+        page.get_by_role("button", name="Export as JSON").click()
+    assert len(json.loads(Path(waited.value.path()).read_text())) == rows
+
+
+def test_on_a_phone_the_audit_log_shows_the_outcome(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/audit?server=one&result=failed", width=390)
+    expect(page.locator("#audit-results tbody .badge").first).to_be_in_viewport()
+    assert page.evaluate(FITS)
 
 
 def test_the_audit_log_is_verified(shared_web: WebBrowsers) -> None:
     page = shared_web.page("/audit/integrity")
     page.get_by_role("button", name="Verify now").click()
     expect(page.locator("#verification")).to_contain_text("The audit log is intact")
+    show(page, "/audit")
+    expect(page.locator("#audit-results")).to_contain_text("Verified: no entry was changed or removed.")
 
 
 def test_usage_has_a_chart_and_groups(shared_web: WebBrowsers) -> None:
@@ -168,7 +216,8 @@ def test_usage_has_a_chart_and_groups(shared_web: WebBrowsers) -> None:
 def test_a_setting_is_found_changed_and_reset(shared_web: WebBrowsers) -> None:
     page = shared_web.page("/settings")
     page.get_by_label("Search the settings").fill("list_wait")
-    expect(page.locator(".setting:visible")).to_have_count(1)
+    expect(page.locator(".setting")).to_have_count(1)
+    expect(page).to_have_url(re.compile(r"/settings\?q=list_wait$"))
     page.get_by_role("button", name="Change list_wait").click()
     expect(page.get_by_label("list_wait", exact=True)).to_be_focused()
     page.get_by_label("list_wait", exact=True).fill("100")
@@ -177,6 +226,7 @@ def test_a_setting_is_found_changed_and_reset(shared_web: WebBrowsers) -> None:
     page.get_by_label("list_wait", exact=True).fill("7")
     page.get_by_role("button", name="Save").click()
     expect(page.locator("#setting-list_wait .setting-value")).to_contain_text("7")
+    expect(page.locator("#setting-list_wait .setting-value")).to_contain_text("Default: 2")
     assert "list_wait = 7  # seconds" in toml_of(shared_web.home).read_text()
     expect(page.get_by_role("button", name="Change list_wait")).to_be_focused()
     page.keyboard.press("Enter")
@@ -185,27 +235,65 @@ def test_a_setting_is_found_changed_and_reset(shared_web: WebBrowsers) -> None:
     assert "# mine" in toml_of(shared_web.home).read_text()
 
 
-def test_a_second_browser_sees_a_changed_setting(shared_web: WebBrowsers) -> None:
+def test_settings_are_shown_by_section_and_searched_in_both_languages(shared_web: WebBrowsers) -> None:
     page = shared_web.page("/settings")
+    expect(page.locator(".setting")).to_have_count(7)  # of the first section only
+    page.get_by_role("link", name=re.compile("^Audit log")).last.click()
+    expect(page).to_have_url(re.compile(r"section=audit$"))
+    expect(page.locator("#setting-audit_days")).to_be_visible()
+    expect(page.locator("#setting-mode")).to_have_count(0)
+    page.get_by_label("Search the settings").fill("監査ログ")
+    expect(page.locator("#setting-audit_days")).to_be_visible()
+    page.get_by_label("Search the settings").fill("no such words")
+    expect(page.locator("#settings-results")).to_contain_text("No setting matches")
+    page.get_by_label("Search the settings").fill("")
+    expect(page).to_have_url(re.compile(r"/settings\?section=audit$"))
+    show(page, "/settings?section=changed")
+    expect(page.locator("#setting-port")).to_be_visible()
+    expect(page.locator(".setting:not(.changed)")).to_have_count(0)
+
+
+def test_a_link_to_a_setting_finds_it_in_its_section(shared_web: WebBrowsers) -> None:
+    page = shared_web.page(width=390)
+    page.goto("/settings#audit_days")
+    expect(page.locator("#setting-audit_days")).to_be_in_viewport()
+    page.get_by_label("Section", exact=True).select_option(label="Reader")
+    expect(page.locator("#setting-reader_robots")).to_be_visible()
+    expect(page.locator("#setting-audit_days")).to_have_count(0)
+
+
+def test_a_setting_of_choices_has_a_box_for_each(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/settings?q=extensions")
+    page.get_by_role("button", name="Change extensions").click()
+    page.get_by_role("checkbox", name="skills").uncheck()
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator("#setting-extensions .setting-value")).to_contain_text("ui, tasks")
+    expect(page.locator("#setting-extensions .setting-value code").first).not_to_contain_text("skills")
+    assert shared_web.home.run("settings", "unset", "extensions").status == 0
+
+
+def test_a_second_browser_sees_a_changed_setting(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/settings?section=hub")
     page.get_by_role("button", name="Change grace").click()
     page.get_by_label("grace", exact=True).fill("33")
-    assert shared_web.home.run("settings", "set", "mode", "light").status == 0
-    expect(page.locator("#setting-mode .setting-value")).to_contain_text("light")
+    assert shared_web.home.run("settings", "set", "stuck_after", "77").status == 0
+    expect(page.locator("#setting-stuck_after .setting-value")).to_contain_text("77")
+    expect(page.locator(".settings-index [aria-current] .settings-mark")).to_have_count(1)
     expect(page.get_by_label("grace", exact=True)).to_have_value("33")
 
 
 def test_a_setting_of_the_next_start_offers_a_restart(web: WebBrowsers) -> None:
-    page = web.page("/settings")
+    page = web.page("/settings?section=logs")
     pid = web.home.rpc("hub_status")["pid"]
     page.get_by_role("button", name="Change log_files").click()
     page.get_by_label("log_files", exact=True).fill("9")
     page.get_by_role("button", name="Save").click()
-    expect(page.locator("#setting-log_files")).to_contain_text("next start: 9")
+    expect(page.locator("#setting-log_files")).to_contain_text("after a restart: 9")
     web.permit("503", "ERR_")  # while no hub runs
     page.get_by_role("button", name="Restart the hub").click()
     agree(page)
     wait_until(lambda: pid_of(web.home) not in (None, pid), "another hub runs")
-    expect(page.locator("#setting-log_files")).not_to_contain_text("next start: 9")
+    expect(page.locator("#setting-log_files")).not_to_contain_text("after a restart: 9")
     expect(page.locator("#setting-log_files .setting-value")).to_contain_text("9")
 
 
@@ -243,6 +331,20 @@ def test_somebody_who_may_only_read_sees_no_buttons_of_administration(shared_web
     for path in CHANGES:
         assert page.evaluate(POST, path) == 403, path
     assert "list_wait = 3" not in toml_of(shared_web.home).read_text()
+
+
+def test_a_page_that_a_key_may_not_see_says_what_would_allow_it(shared_web: WebBrowsers) -> None:
+    made = shared_web.home.run("keys", "create", "narrow", "--allow", "@posts").succeeded
+    page = shared_web.page(signed_in=False)
+    shared_web.permit("status of 401")
+    shared_web.permit("status of 403")
+    page.goto("/settings")
+    page.get_by_label("API key").fill(made.out.strip())
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator("main")).to_contain_text("narrow may not see Settings.")
+    expect(page.locator("main code")).to_have_text("hub_status")
+    page.locator("main").get_by_role("link", name="Posts").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Posts")
 
 
 CHANGES = (

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.harness.running_hub import child
+from tests.harness.user import assistant
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import WebBrowsers, WebHome, show
 
@@ -38,10 +39,9 @@ def entries(path: Path) -> dict[str, Any]:
 def test_an_assistant_is_connected_and_comes_back_byte_for_byte(web: WebBrowsers, web_home: WebHome) -> None:
     path = cursor(web_home)
     before = path.read_bytes()
-    page = web.page("/")
-    page.get_by_role("link", name="Connect an assistant").press("Enter")
+    page = web.page("/assistants")
     card = page.locator("#assistant-cursor")
-    expect(card).to_contain_text("Not connected")
+    expect(card).to_contain_text("Not set up")
     card.get_by_role("button", name="Connect…").press("Enter")
     dialog = page.locator("#assistants-preview")
     expect(dialog).to_contain_text("Connect Cursor?")
@@ -51,24 +51,25 @@ def test_an_assistant_is_connected_and_comes_back_byte_for_byte(web: WebBrowsers
     assert path.read_bytes() == before
 
     card.get_by_role("button", name="Connect…").press("Enter")
-    page.locator("#assistants-preview[open] [data-confirmed]").press("Enter")
+    dialog.get_by_role("button", name="Connect", exact=True).press("Enter")
+    expect(dialog).to_be_hidden()
     done = page.locator("#assistants-done")
     expect(done).to_contain_text("Connected: Cursor")
     expect(done).to_contain_text("a real call through its entry was answered")
     expect(done.locator("li", has_text="echo")).to_contain_text("works")
     expect(done).to_contain_text("no such database")
     expect(done.locator(".copy code")).not_to_be_empty()
-    expect(card).to_contain_text("Connected")
+    expect(card).to_contain_text("Set up")
     assert list(entries(path)) == ["tabane"]
     assert KEY not in web_home.servers.read_text()
     assert set(json.loads(web_home.servers.read_text())["mcpServers"]) == {"echo", "broken"}
 
-    card.get_by_role("button", name="Undo…").press("Enter")
+    card.get_by_role("button", name="Remove Tabane…").press("Enter")
     asked = page.locator("dialog[open]")
     expect(asked).to_contain_text("It will be exactly as it was before.")
-    asked.get_by_role("button", name="Undo").press("Enter")
+    asked.get_by_role("button", name="Remove").press("Enter")
     expect(page.locator("#assistants-progress")).to_contain_text("exactly as it was before the setup")
-    expect(card).to_contain_text("Not connected")
+    expect(card).to_contain_text("Not set up")
     assert path.read_bytes() == before
 
 
@@ -82,3 +83,17 @@ def test_it_is_shown_in_japanese_on_a_phone(web: WebBrowsers, web_home: WebHome,
     expect(dialog).to_contain_text("Cursor を接続しますか?")
     assert accessibility.serious(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_an_assistant_is_disconnected(web: WebBrowsers, web_home: WebHome, accessibility: Axe) -> None:
+    page = web.page("/assistants")
+    with assistant(web_home) as someone:
+        row = page.locator(".assistants-table tbody tr")
+        expect(row).to_contain_text("test")
+        assert accessibility.serious(page) == []
+        row.get_by_role("button", name="Disconnect").click()
+        asked = page.locator("dialog[open]")
+        expect(asked).to_contain_text("Disconnect test?")
+        asked.get_by_role("button", name="Yes").click()
+        expect(page.get_by_text("No assistant is connected at the moment.")).to_be_visible()
+        assert someone.client.wait() == 0

@@ -9,6 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.harness.running_hub import child
+from tests.search.embedding import tiny
 from tests.web.browser.held import Held
 from tests.web.browser.hub import PATIENCE, WebBrowsers, WebHome, show
 
@@ -70,10 +72,11 @@ def test_a_hit_says_why_and_opens_its_page_and_back_returns(shared_web: WebBrows
     expect(page.locator(".hit mark").first).to_have_text("猫")
     page.locator(".hit .why summary").first.click()
     expect(page.locator(".hit .why dl").first).to_contain_text("BM25")
-    assert page.locator(".notice.warn").count() == 1  # no model: keywords only
+    expect(page.locator(".search-warning")).to_have_count(1)  # no model: keywords only
+    expect(page.locator(".search-warning a")).to_have_attribute("href", "/models")
     page.locator(".hit h2 a").first.click()
     page.locator(".post-text.whole").wait_for()
-    assert re.search(r"/posts/\d+$", page.url)
+    assert re.search(r"/posts/\d+\?q=", page.url)  # which marks the words there
     page.go_back()
     found(page, "whole:猫")
 
@@ -136,3 +139,57 @@ def test_keys_alone_suffice(shared_web: WebBrowsers) -> None:
     found(page, "whole:鉄道")
     expect(page.locator("#search-q")).to_be_focused()
     expect(page.locator("#search-status")).to_contain_text("result")
+
+
+def test_what_was_found_is_narrowed_by_its_parts_and_the_address_says_so(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/search?q=post&in=tools")
+    found(page, "whole:post")
+    facet = page.locator(".search-facet")
+    expect(facet).to_have_count(0)  # all tools are the hub's own: nothing to choose
+    show(page, "/search?q=猫")
+    page.locator(".search-facet", has_text="post").click()
+    page.wait_for_url(re.compile("in=posts"))
+    users = page.locator(".search-facet", has_text="@")
+    users.first.click()
+    page.wait_for_url(re.compile("user="))
+    found(page, "whole:猫")
+    names = page.locator(".hit h2").all_inner_texts()
+    assert len(set(names)) == 1
+    expect(page.get_by_label("User", exact=True)).to_have_value(names[0].removeprefix("@"))
+
+
+def test_more_results_stay_when_the_address_is_opened_again(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/search?q=a*&in=posts")
+    found(page, "whole:a*")
+    before = page.locator(".hit").count()
+    page.get_by_role("button", name="Show more").click()
+    expect(page.locator(".hit")).not_to_have_count(before)
+    assert asked(page)["all"] == ["1"]
+    more = page.locator(".hit").count()
+    page.reload()
+    expect(page.locator(".hit")).to_have_count(more)
+
+
+@pytest.mark.heavy("a hub with a model")
+def test_what_has_none_of_the_words_is_said_to_be_only_near(web: WebBrowsers) -> None:
+    web.home.environment["TABANE_MODEL"] = str(tiny.make(web.home.folder / "little"))
+    web.home.stop()
+    web.home.start()
+    web.home.must("posts", "import", "--sample")
+    page = web.page("/search?q=zzzzqqqqxxxx&in=posts")
+    expect(page.locator("#search-results h2").first).to_have_text("Nothing has these words")
+    expect(page.locator("#search-status")).to_have_text("No result has these words.")
+    expect(page.locator(".hit").first).to_be_hidden()
+    page.locator(".search-nearest summary").first.click()
+    expect(page.locator(".hit").first).to_be_visible()
+
+
+def test_a_broken_server_is_one_line_below_the_results(web: WebBrowsers) -> None:
+    web.home.write_servers({"broken": child("--stderr", "no key", "--exit", "1")})
+    page = web.page("/search?q=documents")
+    line = page.locator(".servers-missing")
+    expect(line).to_have_text(re.compile("broken is not available: its tools are missing here"))
+    expect(page.locator("#search-results .notice")).to_have_count(0)
+    line.get_by_role("link").click()
+    expect(page).to_have_url(re.compile("/servers/broken$"))
+    expect(page.locator("#server-live")).to_contain_text("no key")

@@ -74,7 +74,8 @@ def test_a_search_shows_scores_and_reasons_as_it_is_typed(shared_web: WebBrowser
     expect(first.locator(".chip").first).to_be_visible()
     expect(first.locator("pre")).to_contain_text("files__read_text(")
     expect(page).to_have_url(re.compile(r"q=read"))
-    expect(page.locator("#tools-found")).to_contain_text(re.compile(r"An assistant gets \d+ tokens"))
+    expect(page.locator("#tools-found")).to_contain_text(re.compile(r"An assistant reads \d+ tokens"))
+    expect(page.get_by_role("list", name="What makes the score")).to_contain_text("same word")
     page.get_by_label("Search tools by what they do").fill("zzzqqq")
     # Without a vector of the query there is nothing near it.
     expect(page.locator("#tools-found")).to_contain_text(
@@ -186,12 +187,12 @@ def test_a_text_is_formatted_as_markdown_and_is_harmless(open_tool: Callable[[st
     text = "# Title\n\n- one\n- two <img src=x onerror=alert(1)>"
     result = {"content": [{"type": "text", "text": text}]}
     call(page, json.dumps({"json": json.dumps(result)}))
-    expect(page.locator(".result-text")).to_contain_text("# Title")
+    expect(page.locator(".tool-text")).to_contain_text("# Title")
     page.get_by_role("button", name="Formatted").click()
     expect(page.locator("[data-formatted]").get_by_role("heading", name="Title")).to_be_visible()
     expect(page.locator("[data-formatted] [onerror]")).to_have_count(0)
     page.get_by_role("button", name="Formatted").click()
-    expect(page.locator(".result-text")).to_be_visible()
+    expect(page.locator(".tool-text")).to_be_visible()
 
 
 def test_a_form_is_shown_when_its_script_is_there(shared_web: WebBrowsers) -> None:
@@ -207,7 +208,7 @@ def test_a_form_is_shown_when_its_script_is_there(shared_web: WebBrowsers) -> No
     expect(page.get_by_role("textbox", name="json", exact=True)).to_have_value(re.compile("typed early"))
     expect(page.locator("#arguments")).to_have_value(given)
     page.get_by_role("button", name="Call", exact=True).click()
-    expect(page.locator(".result-text")).to_have_text("typed early")
+    expect(page.locator(".tool-text")).to_have_text("typed early")
 
 
 def test_json_replaces_what_the_form_writes_while_all_of_it_is_selected(shared_web: WebBrowsers) -> None:
@@ -224,10 +225,123 @@ def test_json_replaces_what_the_form_writes_while_all_of_it_is_selected(shared_w
     expect(page.locator("[name='/tags/0']")).to_have_value("a")
 
 
+CLIPPED = """() => [...document.querySelectorAll("main *")].filter(one => {
+  const style = getComputedStyle(one);
+  if (!one.checkVisibility() || one.closest(".visually-hidden, svg, select, [role=img]")) return false;
+  const hides = (value) => value === "hidden" || value === "clip";
+  return hides(style.overflowY) && one.scrollHeight > one.clientHeight + 2
+    || hides(style.overflowX) && style.textOverflow !== "ellipsis" && one.scrollWidth > one.clientWidth + 2;
+}).map(one => `${one.tagName}.${one.className} ${one.clientHeight} of ${one.scrollHeight}`)"""
+"""Returns the boxes of a page that hide a part of what they have, and cannot be scrolled."""
+
+ROWS = [{"id": number, "name": f"lighthouse {number}", "lit": number % 2 == 0} for number in range(40)]
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+RESULTS = {
+    "a text of some lines": {"content": [{"type": "text", "text": "one\ntwo\nthree\nfour\nfive"}]},
+    "a long text": {"content": [{"type": "text", "text": "a line of it\n" * 400 + "the end"}]},
+    "a long word": {"content": [{"type": "text", "text": "x" * 3_000}]},
+    "several blocks": {
+        "content": [
+            {"type": "text", "text": "first\n" * 30},
+            {"type": "image", "data": PIXEL, "mimeType": "image/png"},
+            {"type": "resource_link", "uri": "memo://" + "long/" * 80, "name": "a memo"},
+            {"type": "text", "text": "last"},
+        ]
+    },
+    "an error": {"isError": True, "content": [{"type": "text", "text": "it broke\n" * 20}]},
+    "rows": {"content": [{"type": "text", "text": json.dumps(ROWS)}]},
+    "structured": {"content": [], "structuredContent": {"deep": {"a": {"b": ["c" * 500]}}}},
+    "nothing": {"content": []},
+}
+"""States of a result, by what they are."""
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_no_result_is_cut(open_tool: Callable[[str], Page], width: int) -> None:
+    page = open_tool("up__raw")
+    page.set_viewport_size({"width": width, "height": 900})
+    for state, result in RESULTS.items():
+        call(page, json.dumps({"json": json.dumps(result)}))
+        expect(page.locator("[data-run]")).to_be_enabled()
+        assert page.evaluate(CLIPPED) == [], state
+        assert page.evaluate(SIDEWAYS) == [], state
+
+
+def test_a_long_text_is_bounded_and_shown_whole_on_request(open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("up__raw")
+    call(page, json.dumps({"json": json.dumps(RESULTS["a long text"])}))
+    text = page.locator(".tool-text")
+    height = "one => one.clientHeight"
+    before = text.evaluate(height)
+    assert before < 800
+    page.get_by_role("button", name="Show all").click()
+    assert text.evaluate(height) > 4 * before
+    expect(page.get_by_role("button", name="Show all")).to_have_count(0)
+
+
+def test_a_result_is_scrolled_into_view_and_focused(open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("up__find")
+    page.set_viewport_size({"width": 1024, "height": 420})
+    page.fill("#arguments", '{"path": "x", "version": 2}')
+    page.get_by_role("button", name="Call", exact=True).click()
+    heading = page.get_by_role("heading", name="Result", exact=True)
+    expect(heading).to_be_focused()
+    expect(heading).to_be_in_viewport()
+    expect(page.locator(".tool-outcome")).to_contain_text(
+        re.compile(r"success.*\d ms.*B.*about \d+ tokens", re.DOTALL)
+    )
+
+
+def test_a_call_shows_how_far_its_server_is(open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("up__progress")
+    page.fill("#arguments", '{"steps": 60, "pause": 0.5}')
+    page.get_by_role("button", name="Call", exact=True).click()
+    expect(page.get_by_role("button", name="Calling…")).to_be_disabled()
+    expect(page.locator("[data-progress]")).to_contain_text(re.compile(r"\d+ of 60 \(\d+%\)"))
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    page.get_by_role("button", name="Cancel", exact=True).click()
+    expect(page.locator("[data-progress]")).to_be_hidden()
+    expect(page.get_by_role("button", name="Call", exact=True)).to_be_enabled()
+
+
+def test_a_result_is_copied_saved_and_made_again(open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("up__raw")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    result = {"content": [{"type": "text", "text": "first"}, {"type": "text", "text": "second"}]}
+    call(page, json.dumps({"json": json.dumps(result)}))
+    page.get_by_role("button", name="Copy", exact=True).click()
+    expect(page.locator("[data-copy-result].copied")).to_have_count(1)
+    assert page.evaluate("() => navigator.clipboard.readText()") == "first\nsecond"
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as JSON").click()
+    assert saved.value.suggested_filename == "up__raw.json"
+    assert json.loads(saved.value.path().read_text())["content"] == result["content"]
+    page.get_by_role("button", name="Call again").click()
+    expect(page.locator("[data-history] li")).to_have_count(2)
+
+
+def test_rows_are_a_table(open_tool: Callable[[str], Page]) -> None:
+    page = open_tool("up__raw")
+    call(page, json.dumps({"json": json.dumps(RESULTS["rows"])}))
+    table = page.get_by_role("region", name="Result as a table")
+    expect(table.get_by_role("columnheader")).to_have_text(["id", "name", "lit"])
+    expect(table.locator("tbody tr")).to_have_count(40)
+
+
+def test_a_kind_limits_the_list_and_stays_in_the_address(shared_web: WebBrowsers) -> None:
+    page = shared_web.page("/tools")
+    page.get_by_text("Destructive", exact=True).click()
+    expect(page).to_have_url(re.compile("kind=destructive"))
+    expect(page.locator(".tool-row").first).to_contain_text("destructive")
+    expect(page.locator(".tool-row", has_text="files__read_text")).to_have_count(0)
+    show(page, page.url)
+    expect(page.get_by_role("radio", name="Destructive")).to_be_checked()
+
+
 def test_a_long_result_is_read_in_parts(open_tool: Callable[[str], Page]) -> None:
     page = open_tool("up__huge")
     call(page, '{"bytes": 250000}')
-    further, parts = page.get_by_role("button", name="Show the next part"), page.locator(".result-text")
+    further, parts = page.get_by_role("button", name="Show the next part"), page.locator(".tool-text")
     for _ in range(4):
         if not further.count():
             break

@@ -70,7 +70,12 @@ def server_row(
         cause = None
     else:
         fix = found.cause.fix
-        cause = {"kind": found.cause.kind, "line": found.cause.line, "fix": fix.render(lang) if fix else None}
+        cause = {
+            "kind": found.cause.kind,
+            "line": found.cause.line,
+            "how": found.how.render(lang),
+            "fix": fix.render(lang) if fix else None,
+        }
     return {
         "name": server.name,
         "state": _state(gateway, server, instances),
@@ -208,11 +213,12 @@ def _download(instances: list[Upstream], lang: Lang) -> dict[str, Any] | None:
 def _activity(instances: list[Upstream]) -> dict[str, Any]:
     """Return since when its oldest instance runs, its restarts and calls, and when it is tried again.
 
-    Restarts and calls are of the instances that exist now.
+    Restarts and calls are of the instances that exist now; ``last_call`` is in seconds since 1970.
     """
     running = [instance for instance in instances if instance.connection]
     uptimes = [instance.uptime for instance in running if instance.uptime is not None]
     begun = [instance.vitals.ready_at for instance in running if instance.vitals.ready_at is not None]
+    called = [instance.vitals.called_at for instance in instances if instance.vitals.called_at is not None]
     waits = [instance.retry_in for instance in instances if instance.retry_in is not None]
     return {
         "since": min(begun, default=None),
@@ -220,6 +226,7 @@ def _activity(instances: list[Upstream]) -> dict[str, Any]:
         "restarts": sum(max(0, instance.vitals.starts - 1) for instance in instances),
         "calls": sum(instance.vitals.calls for instance in instances),
         "failed_calls": sum(instance.vitals.failed_calls for instance in instances),
+        "last_call": max(called, default=None),
         "retry_in": max(waits, default=None),
     }
 

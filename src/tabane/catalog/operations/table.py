@@ -192,9 +192,15 @@ class NameParams(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ListTools(Struct, frozen=True, forbid_unknown_fields=True):
-    """Without ``limit``, all tools are returned. ``cursor`` is ``next`` of the page before."""
+    """Without ``limit``, all tools are returned. ``cursor`` is ``next`` of the page before.
+
+    ``names``: those of these tools that exist; without ``limit`` they keep that order. ``marked``: those that
+    their server marks as read-only or as destructive.
+    """
 
     server: str | None = None
+    names: Annotated[list[str], Meta(max_length=1_000)] | None = None
+    marked: Literal["read_only", "destructive"] | None = None
     limit: Annotated[int, Meta(ge=1, le=1_000)] | None = None
     cursor: Annotated[str, Meta(max_length=1_000)] | None = None
 

@@ -57,7 +57,7 @@ from tabane.errors import (
     UpstreamError,
 )
 from tabane.messages import Lang, Message, say
-from tabane.operations import Caller, CallTarget, Face, OpenCall, Outcome, ended
+from tabane.operations import Caller, CallMarks, CallTarget, Face, OpenCall, Outcome, ended
 from tabane.servers.editing import ReloadableServersFile, Table, edit_servers
 from tabane.servers.server import Server
 from tabane.upstreams.call import Call, ServerRequest, UpstreamReply
@@ -208,7 +208,7 @@ class ToolOperations:
         return {"tool": Raw(tool.definition)} | tool_detail(tool, self._gateway.servers.get(tool.server))
 
     async def tools(self, caller: Caller, params: ListTools) -> dict[str, Any]:
-        """Return tools as rows, by server: all, those of one server, or a page of them.
+        """Return tools as rows, by server: all, those of one server, those of these names, or a page of them.
 
         A page also has the number of tools, in all and of each server, and the cursor of the ``next`` page.
         """
@@ -218,6 +218,11 @@ class ToolOperations:
             tools: Sequence[Tool] = self._gateway.catalog.of_server(server.name)
         else:
             tools = self._gateway.catalog.tools
+        if params.names is not None:
+            known = {tool.alias: tool for tool in tools}
+            tools = [known[name] for name in dict.fromkeys(params.names) if name in known]
+        if params.marked is not None:
+            tools = [tool for tool in tools if getattr(tool, params.marked)]
         visible = visible_tools(caller.access, tools)
         page = tool_page_of(visible, params.limit, params.cursor)
         turns, rows = TimeSlices(), []
@@ -287,11 +292,15 @@ async def request(
     asker: Asker | None = None,
 ) -> Raw:
     """Call a tool and return its result. Raises TabaneError. If the caller gives up, cancels it upstream."""
+    meta, marks = opened.meta or {}, opened.marks
+    # The web page shows the progress of its calls.
+    shows_progress = caller.face is Face.WEB and marks is not None
     call = partial(
         Call,
         b"tools/call",
         inner.params_for(tool),
-        opened.meta or {},
+        {**meta, "progressToken": Raw(b"0")} if shows_progress else meta,
+        on_notice=partial(_note_progress, marks) if shows_progress and marks is not None else None,
         timeout=gateway.servers[tool.server].timeout if tool.server in gateway.servers else 30.0,
         holder=caller.access.holder,
         mirrored=tool.mirrored,
@@ -310,6 +319,26 @@ async def request(
     if len(reply.result) > LARGE:
         return await asyncio.to_thread(shown_result, tool.server, reply.result, thread_slices())
     return shown_result(tool.server, reply.result)
+
+
+def _note_progress(marks: CallMarks, method: str, params: Raw) -> None:
+    """Note the progress in a notification; any other, and one without a number, is ignored."""
+    if method != "notifications/progress":
+        return
+    try:
+        members = json.fields(params)
+    except json.InvalidJson:
+        return
+    done, total = (_amount(json.member(members, name)) for name in ("progress", "total"))
+    message = json.member(members, "message")
+    if done is not None:
+        marks.progress(done, total, message if isinstance(message, str) else "")
+
+
+def _amount(value: object) -> float | None:
+    """Return a number that is not negative; None for anything else."""
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number and 0 <= value < 2**53 else None  # type: ignore[operator, arg-type]
 
 
 async def reply_of(

@@ -125,6 +125,8 @@ def _conditions(wanted: UsageQuery) -> tuple[str, list[Any]]:
         if pattern:
             parts.append(f"{column} LIKE %s")
             values.append(like(pattern))
+    if wanted.of_servers:
+        parts.append("server <> ''")
     if wanted.key:
         parts.append("(key LIKE %s OR label LIKE %s)")
         values += [like(wanted.key)] * 2

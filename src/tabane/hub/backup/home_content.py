@@ -13,6 +13,7 @@ from tabane.hub.local.known_hubs import FOLDER as HUBS
 from tabane.hub.people.flows import TRAIL_FILE as TRAILS
 from tabane.hub.people.flows.flow_files import PAIR_FILE as PAIRS
 from tabane.hub.servers.result_types import TYPE_FILE as TYPES
+from tabane.hub.sources.archive import UPLOADS
 from tabane.hub.stores.domain_stores import DERIVED, REPLICAS
 from tabane.hub.stores.domain_stores import FOLDER as STORE
 from tabane.net.own_authority import CA, CA_KEY, CERTIFICATE, KEY
@@ -66,6 +67,7 @@ _MADE_AGAIN = frozenset(
             "setup",  # whole files of this machine's assistants, with their keys: `tabane setup` writes them
             "tasks.db",
             "tools.db",
+            UPLOADS,
             "version",
             "web-sessions.json",
         ),

@@ -143,12 +143,21 @@ class Bridge:
         lost = self._ledger.lost([])
         owed = [*lost.owed, *lost.unsent, *self._ledger.give_up()]
         if owed:
-            self._fail(owed, say("The connection to the hub closed before this request was answered."))
+            self._fail(owed, self._end_texts())
         with contextlib.suppress(BridgeStopped):
             self._write_out()
         if self._hub is not None:
             self._hub.close()
         return 0
+
+    def _end_texts(self) -> Mapping[str, str]:
+        """Return the error for requests that are open at the end."""
+        if self._ledger.ended:
+            return say(
+                "A person has disconnected this assistant on the page of Tabane. It is not known whether "
+                "this request took effect. To connect again, restart the assistant or its server tabane."
+            )
+        return say("The connection to the hub closed before this request was answered.")
 
     # -- the loop --------------------------------------------------------------------------------
 
@@ -295,6 +304,9 @@ class Bridge:
                 client.send(passed)
         if hub.oversized:
             self._replace_oversized(hub)
+        if ledger.ended:
+            print("tabane: disconnected by a person on the page of Tabane", file=sys.stderr, flush=True)
+            raise BridgeStopped
 
     def _replace_oversized(self, hub: LinePeer) -> None:
         ledger = self._ledger

@@ -16,7 +16,7 @@ import re
 from collections import deque
 from typing import Any, NamedTuple
 
-from tabane.hub.local.handshake import BEGUN, DRAIN, DRAINING, HELD
+from tabane.hub.local.handshake import BEGUN, DRAIN, DRAINING, END, HELD
 
 LARGE = 64 << 10
 """Bytes above which a client's line is not decoded as a whole, if its two ends are enough."""
@@ -186,11 +186,12 @@ class LostRequests(NamedTuple):
 class Ledger:
     """Takes the lines of both sides and returns those to forward.
 
-    ``present``: a hub is connected. ``draining``: it asked for no more requests.
+    ``present``: a hub is connected. ``draining``: it asked for no more requests. ``ended``: a person has
+    disconnected the client at the hub.
     """
 
     def __init__(self) -> None:
-        self.present = self.draining = False
+        self.present = self.draining = self.ended = False
         self.waiting_bytes = 0
         self._waiting: deque[bytes] = deque()
         self._in_flight: dict[bytes, _SentRequest] = {}
@@ -319,6 +320,8 @@ class Ledger:
                     self._held.discard(name)
         elif line + b"\n" == DRAIN:
             self.draining = True
+        elif line + b"\n" == END:
+            self.ended = True
 
     def _keep_waiting(self, line: bytes) -> bytes | None:
         self._waiting.append(line)

@@ -119,6 +119,7 @@ def introduce(session: Session, params: Members) -> None:
         capabilities = {}
     if session.caller.access.holder != LOCAL.holder:
         capabilities.pop("roots", None)  # folders of another machine
+    session.software = eras.client_version(params.get("clientInfo"))
     session.version = eras.negotiate(json.text(params.get("protocolVersion")))
     session.can_be_asked(capabilities)
 

@@ -34,6 +34,13 @@ def too_large(request_id: bytes | None, size: int, most: int, lang: Lang) -> byt
 class Outlet(Protocol):
     """Takes the messages of a session to its client. Each ``line`` is one message, newline included."""
 
+    __slots__ = ()
+
+    @property
+    def transport(self) -> str:
+        """How the client is connected: ``stdio``, ``http`` or ``websocket``."""
+        ...
+
     @property
     def unsent(self) -> int:
         """Bytes that the client has not read yet."""
@@ -68,3 +75,7 @@ class Outlet(Protocol):
     def close(self, why: str) -> None:
         """Send what is due, and end."""
         ...
+
+    def dismiss(self, why: str) -> None:
+        """End because a person wants it: a bridge ends as well, and nothing continues the session."""
+        self.close(why)

@@ -46,7 +46,7 @@ from tabane.hub.clients.server_access import (
 )
 from tabane.hub.clients.subscriptions import LISTS, ClientSubscriptions
 from tabane.hub.context import HubContext
-from tabane.hub.local.handshake import BEGUN, DRAIN, HELD, Hello
+from tabane.hub.local.handshake import BEGUN, DRAIN, END, HELD, Hello
 from tabane.hub.replacement import CodeReplacement
 from tabane.messages import language, say
 from tabane.operations import Caller, Face, OpenCall, ended
@@ -100,8 +100,9 @@ class Session:
     ``caller`` says who it is, ``mode`` how tools are disclosed to it, ``outlet`` takes its messages.
     ``era`` is given where the transport tells it; else the first message settles it. ``key`` is the
     session's own name, which ``caller.session`` is not where one client has several (HTTP without
-    sessions): such a session is ``shared``, and nothing of the client's ends with it. ``began`` is in
-    seconds since 1970.
+    sessions): such a session is ``shared``, and nothing of the client's ends with it. ``began`` and
+    ``last_call`` are in seconds since 1970; ``requests`` is the number of calls.
+    ``software`` is the version that the client says of itself.
     """
 
     __slots__ = (
@@ -122,13 +123,16 @@ class Session:
         "features",
         "held",
         "key",
+        "last_call",
         "mode",
         "on_held",
         "outlet",
         "over",
         "preparing",
         "questions",
+        "requests",
         "shared",
+        "software",
         "version",
     )
 
@@ -149,7 +153,9 @@ class Session:
         self._handlers: Mapping[str, Handler] = self._every[era] if era else {}
         self._offers = {kind: self._offers_of(kind) for kind in LISTS} if caller.server else {}
         self.began = time.time()
+        self.last_call, self.requests = 0.0, 0
         self.version: str | None = None
+        self.software = ""
         self.over = False
         self.held = self.preparing = 0
         self.on_held: Callable[[], None] | None = None
@@ -186,6 +192,23 @@ class Session:
         """Return the unread bytes of answers to the client, including answers in preparation."""
         return self.outlet.unsent + self.preparing
 
+    def row(self) -> dict[str, Any]:
+        """Return the session for people: who is connected, how and since when, and its calls."""
+        access = self.caller.access
+        return {
+            "session": self.key,
+            "client": self.caller.client,
+            "version": self.software,
+            "holder": access.label or access.holder,
+            "mode": self.mode,
+            "server": self.caller.server or None,
+            "transport": self.outlet.transport,
+            "since": self.began,
+            "calls": self.requests,
+            "last": self.last_call or None,
+            "in_flight": self.in_flight,
+        }
+
     def drain(self) -> None:
         """Ask the client to send no more requests here."""
         self.outlet.drain()
@@ -195,6 +218,13 @@ class Session:
         if self._subscriptions:
             self._subscriptions.end_all()
         self.outlet.close(why)
+
+    def dismiss(self, why: str) -> None:
+        """Disconnect the client because a person wants it. A bridge ends then, and does not come back."""
+        if self._subscriptions:
+            self._subscriptions.end_all()
+        self.outlet.dismiss(why)
+        self.gone()
 
     def gone(self) -> None:
         """Cancel everything that the client waits for: it is gone."""
@@ -376,6 +406,7 @@ class Session:
         if handler is None:
             raise ProtocolRefusal(eras.METHOD_NOT_FOUND, f"Method not found: {method}")
         if method in REPEATABLE:
+            self.last_call, self.requests = time.time(), self.requests + 1
             params = self.asking.begun(request_id, method, params, meta, partial(handler, self, request_id))
         asked = self.questions
         if asked is not None and asked.roots_wanted and waits_for_roots(self, self._host.gateway, method):
@@ -425,6 +456,7 @@ class Session:
                 capabilities = json.fields(declared)
                 self.features = features_of(capabilities)
                 self._told_to_servers(capabilities, self.features)
+                self.software = eras.client_version(meta.get(eras.META_CLIENT))
             if not self.caller.client and (name := eras.client_name(meta.get(eras.META_CLIENT))):
                 self.caller = structs.replace(self.caller, client=name)
         elif modern:
@@ -651,6 +683,16 @@ class ClientSessions:
         """Iterate over a copy: a session may end while the others are notified."""
         return iter(list(self._sessions.values()))
 
+    def find(self, key: str) -> Session | None:
+        """Return the session of that key; None if it is over."""
+        return self._sessions.get(key)
+
+    def latest(self, most: int) -> list[Session]:
+        """Return the sessions of MCP clients, the latest first."""
+        found = [session for session in self if session.caller.face is Face.MCP]
+        found.sort(key=lambda session: session.began, reverse=True)
+        return found[:most]
+
     @property
     def max_line(self) -> int:
         """Length limit of a message, in bytes."""
@@ -847,6 +889,8 @@ class LineOutlet(Outlet):
         )
         self._channel.start()
 
+    transport = "stdio"
+
     @property
     def unsent(self) -> int:
         return self._channel.unsent
@@ -882,6 +926,11 @@ class LineOutlet(Outlet):
     def close(self, why: str) -> None:
         self._channel.flush()
         self._channel.close(why)
+
+    def dismiss(self, why: str) -> None:
+        if not self._lingers:
+            self._channel.send(END)
+        self.close(why)
 
     def _close_when_answered(self) -> None:
         """Close when the client has received the answers that are still due: it asks nothing more."""

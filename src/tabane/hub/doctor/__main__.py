@@ -24,6 +24,7 @@ from tabane.hub.local.connector import HubConnector
 from tabane.hub.local.endpoint import Endpoint, here, home_of
 from tabane.hub.local.handshake import Hello
 from tabane.messages import Lang, language
+from tabane.messages.page_words import for_page
 
 _PROGRAMS = "tabane|chmod|chown|rm|kill|pip|uv|command"
 _command = re.compile(rf"(?:^|: )((?:{_PROGRAMS}) [^:]*?)(?:, then .*|\.)?$").search
@@ -60,12 +61,16 @@ def main(arguments: list[str]) -> None:
 
 
 def finding_row(finding: DoctorFinding, lang: Lang) -> dict[str, Any]:
-    """Return a finding, with the id of its fix, the command of its advice, and its section of the manual."""
+    """Return a finding, with the id of its fix, the command of its advice, and its section of the manual.
+
+    ``advice`` is ``mend`` in the words of a page.
+    """
     command = _command(finding.mend.render("en")) if finding.mend else None
     return {
         "level": finding.level,
         "title": finding.title.render(lang),
         "mend": finding.mend.render(lang) if finding.mend else None,
+        "advice": finding.mend.render(for_page(lang)) if finding.mend else None,
         "command": command[1] if command else None,
         "help": finding.help,
         "fix": fix_id(finding) if finding.fix else None,

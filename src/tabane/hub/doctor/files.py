@@ -63,7 +63,8 @@ def permissions(installation: Installation) -> Iterator[DoctorFinding]:
             say("Make it private: chmod 700 {path}", path=path),
             closing(path, _OTHERS),
         )
-    if home not in open_folders and _lets(home, _OTHERS):
+    listed = home not in open_folders and _lets(home, _OTHERS)
+    if listed:
         yield warning(
             say("Other users can list and open {path}", path=home),
             say("Make it private: chmod 700 {path}", path=home),
@@ -80,7 +81,7 @@ def permissions(installation: Installation) -> Iterator[DoctorFinding]:
             say("Make them private: chmod -R go= {path}", path=home),
             lambda: _close_all(readable),
         )
-    elif not open_folders:
+    elif not open_folders and not listed:
         yield ok(say("Only you have access to Tabane's home {path}", path=home))
 
 

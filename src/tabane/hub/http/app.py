@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, cast, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast, get_args
 
 from msgspec import UNSET
 
@@ -47,7 +47,7 @@ from tabane.messages import say
 from tabane.operations import Access, Door
 from tabane.settings import Mode
 from tabane.upstreams.logins.redirect_listener import CallbackPage, page_language
-from tabane.web.hub import VISIT, LiveFeed, Visit, WebHub
+from tabane.web.hub import VISIT, LiveFeed, PostUploads, Visit, WebHub
 from tabane.web.paths import is_web_path
 from tabane.web.sessions import SignInLinks, WebSessions
 from tabane.wire import era as eras
@@ -139,6 +139,10 @@ class WebPages(WebHub):
         return self._markdown
 
     @property
+    def uploads(self) -> PostUploads:
+        return self._http.hub.posts.uploads
+
+    @property
     def links(self) -> SignInLinks:
         """Links that sign a browser in, each once."""
         return self._http.links
@@ -150,6 +154,15 @@ class WebPages(WebHub):
     @property
     def version(self) -> str:
         return this_build().name
+
+    def holds(self, source: Literal["posts", "documents", "pages"]) -> bool:
+        hub = self._http.hub
+        there = {"posts": hub.posts.there, "documents": hub.documents.there, "pages": hub.reader.there}
+        return there[source]
+
+    def has_open(self, source: Literal["posts", "documents", "pages"]) -> bool:
+        hub = self._http.hub
+        return {"posts": hub.posts, "documents": hub.documents, "pages": hub.reader}[source].is_open
 
     async def identify(self, credential: str, source: str) -> Access:
         try:

@@ -82,6 +82,7 @@ class ResumableSession(Outlet):
         "_streams",
         "_unheard",
         "_with_events",
+        "dismissed",
         "id",
         "limit",
         "owner",
@@ -93,6 +94,8 @@ class ResumableSession(Outlet):
 
     def __init__(self, session_id: str, pulse: Pulse, limit: int, owner: str) -> None:
         self.id, self.limit, self.owner = session_id, limit, owner
+        self.dismissed: Callable[[ResumableSession, str], None] = ResumableSession.close
+        """Called with the session and the reason when a person disconnects the client."""
         self.used = pulse.loop.time()
         self._pulse, self._loop = pulse, pulse.loop
         self._count = self._posts = self._delivered = 0
@@ -106,6 +109,8 @@ class ResumableSession(Outlet):
         self._over = False
 
     # -- the outlet --------------------------------------------------------------------------------
+
+    transport = "http"
 
     @property
     def unsent(self) -> int:
@@ -154,6 +159,9 @@ class ResumableSession(Outlet):
     def close(self, why: str) -> None:
         """End every response: those that have not begun, with an error."""
         self.end(refusal(503, why, (b"retry-after", b"1")).reply)
+
+    def dismiss(self, why: str) -> None:
+        self.dismissed(self, why)
 
     def end(self, reply: HttpReply) -> None:
         """End the session, with this answer for the responses that have not begun."""
@@ -424,6 +432,7 @@ class HttpSessions:
         assert request.access is not None  # identified before
         caller = self._gate.caller(request, f"http-{self._count}", request.access)
         created.session = self._clients.begin(caller, mode, created, Era.LEGACY)
+        created.dismissed = self.end
         self._by_id[name] = created
         self._look_later()
         return created

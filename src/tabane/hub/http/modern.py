@@ -166,6 +166,8 @@ class SingleOutlet(Outlet):
     ) -> None:
         self._stream, self._kinds, self._listens, self._marked = stream, kinds, listens, marked
 
+    transport = "http"
+
     @property
     def unsent(self) -> int:
         return self._stream.unsent
@@ -205,6 +207,7 @@ class SingleOutlet(Outlet):
 class NoOutlet(Outlet):
     """The outlet of a notification, which is not answered."""
 
+    transport = "http"
     unsent = 0
     closed = False
 

@@ -12,7 +12,7 @@ from tabane.hub.clients.outlet import ROOM, Outlet, undelivered
 from tabane.hub.clients.session import Session
 from tabane.hub.context import HubContext
 from tabane.hub.http.authentication import has_ended
-from tabane.hub.local.handshake import DRAIN
+from tabane.hub.local.handshake import DRAIN, END
 from tabane.hub.rpc.dispatcher import ClientGone, Send
 from tabane.operations import Caller
 from tabane.wire import json, rpc, websocket
@@ -330,6 +330,8 @@ class WebSocketOutlet(Outlet):
 
     # -- outgoing ----------------------------------------------------------------------------------
 
+    transport = "websocket"
+
     @property
     def unsent(self) -> int:
         return self._socket.unsent
@@ -356,6 +358,11 @@ class WebSocketOutlet(Outlet):
 
     def close(self, why: str) -> None:
         self._socket.close(websocket.GOING_AWAY, why)
+
+    def dismiss(self, why: str) -> None:
+        if self._notes:
+            self._socket.tell(END)
+        self.close(why)
 
     def _waits_with(self, line: bytes) -> bool:
         """Return whether more than the client's share would wait, if this line waited too.

@@ -49,6 +49,9 @@ HELD, BEGUN = b'{"tabane":"held","id":', b'{"tabane":"begun","id":'
 """Begin the lines that tell a bridge that a request waits for a person and was not sent, and that it is sent
 from now on. Meanwhile, a bridge that loses its hub sends the request to the next one."""
 
+END = b'{"tabane":"end"}\n'
+"""The line that tells a bridge that a person has disconnected its client: the bridge ends too."""
+
 DRAINING = "draining"
 """``data.reason`` of the error that a hub answers a request with which came after it began to
 drain: the request was not begun, and a bridge sends it to the next hub."""

@@ -73,7 +73,7 @@ class CheckUpOperations:
         ]  # fmt: skip
 
     async def run(self, caller: Caller, params: RunDoctor, progress: Progress) -> dict[str, Any]:
-        """Return the sections with their findings, and how many there are of each level."""
+        """Return the sections with their findings, and how many there are of each level, in ``lang``."""
         sections: list[dict[str, Any]] = []
         limit = QUICK_LIMIT if params.quick and not params.online else FULL_LIMIT
         parts = ("check" if params.quick else "full", *(("online",) if params.online else ()))
@@ -89,6 +89,7 @@ class CheckUpOperations:
         return {
             "status": "fault" if "fault" in levels else "ok",
             "quick": params.quick,
+            "lang": str(caller.lang),
             "sections": sections,
             **{level: levels.count(level) for level in ("fault", "warning", "note", "ok")},
         }

@@ -20,16 +20,23 @@ from typing import Any
 from msgspec import Struct, structs
 
 from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
-from tabane.hub.clients.session import ClientSessions
+from tabane.hub.clients.server_access import folders_of
+from tabane.hub.clients.session import ClientSessions, Session
 from tabane.hub.context import HubContext
 from tabane.hub.servers.server_changes import ServerChanges, ServersFileNow, StartedServers
-from tabane.hub.servers.server_setup import ChosenAssistants, SetUpAssistants
+from tabane.hub.servers.server_setup import (
+    ChosenAssistants,
+    DisconnectAssistant,
+    PreviewSetup,
+    SetUpAssistants,
+)
 from tabane.messages import Lang, Message, say
 from tabane.operations import Caller, Face, NoParameters, Progress
 from tabane.servers.assistants.consolidation import (
     AppliedPlan,
     AssistantPlan,
     MovedEntry,
+    SetupOptions,
     SetupPlan,
     apply,
     blocked_servers,
@@ -80,12 +87,14 @@ NEAR = 3
 
 MOST_SESSIONS = 100
 
+_NO_ANSWERS: Mapping[str, str] = {}
+
 
 class _Planned(Struct, frozen=True):
     """A plan for the servers file as it is now, and the servers that are added to it for that.
 
     Entries of servers that could not start stay in ``plan``. ``missing`` are names of variables that have no
-    value yet, by server.
+    value yet, by server; ``given`` are values that the person has entered for others.
     """
 
     file: ServersFileNow
@@ -93,6 +102,7 @@ class _Planned(Struct, frozen=True):
     taken: tuple[ImportedServer, ...]
     moves: SecretMoves
     missing: Mapping[str, tuple[str, ...]]
+    given: Mapping[str, str]
 
     @property
     def version(self) -> str:
@@ -116,16 +126,18 @@ class AssistantSetups:
 
     async def assistants(self, caller: Caller, params: NoParameters) -> dict[str, Any]:
         """Return the assistants that are found, the others, and the sessions of now."""
-        return await asyncio.to_thread(self._listed, caller.lang) | {"sessions": self._session_rows()}
+        listed = await asyncio.to_thread(self._listed, caller.lang)
+        sessions = self._sessions.latest(MOST_SESSIONS)
+        return listed | {"sessions": await asyncio.to_thread(_session_rows, sessions)}
 
-    async def preview(self, caller: Caller, params: ChosenAssistants) -> dict[str, Any]:
+    async def preview(self, caller: Caller, params: PreviewSetup) -> dict[str, Any]:
         """Return what a setup would do: servers to import, lines to change, what stays, and a version.
 
         Raises UnknownName and ConfigurationError.
         """
 
         def look() -> dict[str, Any]:
-            planned = self._planned(params.assistants)
+            planned = self._planned(params.assistants, params.mode, params.secrets)
             # what cannot be added to the servers file is said before anybody agrees
             check_addable(planned.file.path, planned.moves.definitions)
             parts = planned.plan.assistants
@@ -176,6 +188,15 @@ class AssistantSetups:
             "request": request.render(caller.lang) if request is not None else None,
         }
 
+    async def disconnect(self, caller: Caller, params: DisconnectAssistant) -> dict[str, Any]:
+        """End the connection of an assistant. Raises UnknownName if it is over already."""
+        session = self._sessions.find(params.session)
+        if session is None or session.caller.face is not Face.MCP:
+            raise UnknownName(say("This connection has ended already."))
+        row = session.row()
+        session.dismiss("a person has disconnected this client on the page of Tabane")
+        return row
+
     async def undo(self, caller: Caller, params: ChosenAssistants) -> dict[str, Any]:
         """Take the changes of a setup out of the files again. Raises UnknownName and ConfigurationError."""
 
@@ -219,7 +240,10 @@ class AssistantSetups:
         ]
         return {"assistants": rows, "others": others, "lines": _lines_to_paste(None, command)}
 
-    def _planned(self, names: Iterable[str]) -> _Planned:
+    def _planned(
+        self, names: Iterable[str], mode: str | None = None, answers: Mapping[str, str] = _NO_ANSWERS
+    ) -> _Planned:
+        """Return the plan for these assistants. ``answers`` are values of variables that it lacks."""
         file = self._changes.file_now()
         clients = [_client(name) for name in dict.fromkeys(names)]
         ours = written_definitions(file.path)
@@ -229,6 +253,7 @@ class AssistantSetups:
             self._command(),
             ours,
             clients=clients or None,
+            options=SetupOptions(mode, keep_mode=True),
             resolved=partial(with_values, values=file.store.values()),
         )
         wanted = {move.server for part in plan.assistants if part.changes for move in part.moves}
@@ -242,9 +267,16 @@ class AssistantSetups:
         referred = referred_names(ours, file.settings_texts) | referred_names(definitions)
         naming = SecretNaming(file.store.get, file.environment, referred)
         moves = moves_of(definitions, naming)
-        variables = file.variables.with_secrets(moves.values)
+        asked = {name for names in missing.values() for name in names}
+        given = {name: value for name, value in answers.items() if value and name in asked}
+        missing = {
+            server: left
+            for server, names in missing.items()
+            if (left := tuple(name for name in names if name not in given))
+        }
+        variables = file.variables.with_secrets({**moves.values, **given})
         blocked = blocked_servers(file.path, {**ours, **moves.definitions}, variables)
-        return _Planned(file, plan.withheld(blocked), taken, moves, missing)
+        return _Planned(file, plan.withheld(blocked), taken, moves, missing, given)
 
     def _machine(self) -> UserMachine:
         environ = self._context.environment
@@ -266,12 +298,13 @@ class AssistantSetups:
         Return what was done, and the names of the servers to start. A file that cannot be changed does not
         stop the others.
         """
-        planned = self._planned(params.assistants)
+        planned = self._planned(params.assistants, params.mode, params.secrets)
         if params.version not in (None, planned.version):
             raise BadArguments(say("The files have changed since you looked at them. Look again."), "version")
         added, backups = planned.moves.definitions, Backups(self._context.home)
         if added:
-            with backups.importing(), keeping(planned.file.store, planned.moves.values):
+            values = {**planned.moves.values, **planned.given}
+            with backups.importing(), keeping(planned.file.store, values):
                 add_servers(planned.file.path, added)
         done = []
         for part in planned.plan.assistants:
@@ -294,23 +327,13 @@ class AssistantSetups:
         written = written_definitions(self._changes.file_now().path)
         return request_after(written, moved, found.failed)
 
-    def _session_rows(self) -> list[dict[str, Any]]:
-        sessions = [session for session in self._sessions if session.caller.face is Face.MCP]
-        sessions.sort(key=lambda session: session.began, reverse=True)
-        return [
-            {
-                "client": session.caller.client,
-                "holder": session.caller.access.label or session.caller.access.holder,
-                "mode": session.mode,
-                "server": session.caller.server or None,
-                "since": session.began,
-                "in_flight": session.in_flight,
-            }
-            for session in sessions[:MOST_SESSIONS]
-        ]
-
 
 # -- rows ----------------------------------------------------------------------------------------
+
+
+def _session_rows(sessions: Iterable[Session]) -> list[dict[str, Any]]:
+    """Return rows of sessions with the folders that each works in. Links are resolved, which blocks."""
+    return [session.row() | {"folders": list(folders_of(session.caller))} for session in sessions]
 
 
 def _client(name: str) -> Client:
@@ -353,6 +376,7 @@ def _assistant_row(part: AssistantPlan, lang: Lang, new: Collection[str] = ()) -
         "title": part.client.title,
         "state": state,
         "mode": part.mode,
+        "usual_mode": part.client.mode,
         "path": str(part.file.path) if part.file else None,
         "moves": [_move_row(move, new) for move in part.moves],
         "stays": [{"name": each.name, "why": each.why.render(lang)} for each in part.stays],

@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 
 from tabane.messages import say
 from tabane.operations import NoParameters, Opener, Operation, Privilege, bound
+from tabane.settings import Mode
 
 MOST_SERVERS = 500
 LONGEST_WAIT = 30
@@ -92,6 +93,7 @@ class EnableServer(Struct, frozen=True, forbid_unknown_fields=True):
     enabled: bool
 
 
+Answer = Annotated[str, Meta(max_length=10_000)]
 Assistants = Annotated[list[Annotated[str, Meta(max_length=100)]], Meta(max_length=100)]
 
 
@@ -101,11 +103,44 @@ class ChosenAssistants(Struct, frozen=True, forbid_unknown_fields=True):
     assistants: Assistants = []
 
 
-class SetUpAssistants(Struct, frozen=True, forbid_unknown_fields=True):
-    """``version`` is that of the shown preview: if the files have changed since, nothing is done."""
+class PreviewSetup(Struct, frozen=True, forbid_unknown_fields=True):
+    """``mode`` is how tools are listed to these assistants, instead of the mode that suits each.
+
+    ``secrets`` are values of variables that entries of assistants ask their user for, by name.
+    """
 
     assistants: Assistants = []
+    mode: Mode | None = None
+    secrets: Annotated[dict[str, Answer], Meta(max_length=100)] = {}
+
+
+class SetUpAssistants(Struct, frozen=True, forbid_unknown_fields=True):
+    """As PreviewSetup. ``version`` is that of the shown preview: if the files have changed since, nothing is
+    done."""
+
+    assistants: Assistants = []
+    mode: Mode | None = None
+    secrets: Annotated[dict[str, Answer], Meta(max_length=100)] = {}
     version: str | None = None
+
+
+class DisconnectAssistant(Struct, frozen=True, forbid_unknown_fields=True):
+    """``session`` is the connection's name in ``sessions`` of ``list_assistants``."""
+
+    session: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+class ShowProject(Struct, frozen=True, forbid_unknown_fields=True):
+    """``folder`` is that of a project in ``projects_offered`` of ``hub_status``."""
+
+    folder: Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class TrustProject(Struct, frozen=True, forbid_unknown_fields=True):
+    """``version`` is that of the shown files: if they have changed since, nothing is trusted."""
+
+    folder: Annotated[str, Meta(min_length=1, max_length=4096)]
+    version: Annotated[str, Meta(min_length=1, max_length=100)]
 
 
 _OPERATIONS = (
@@ -153,7 +188,7 @@ _OPERATIONS = (
     ),
     Operation(
         "preview_setup", "The lines of assistants' files that a setup would change, without secrets.",
-        ChosenAssistants, "hub.servers.assistant_setup:AssistantSetups.preview", privilege=Privilege.READ,
+        PreviewSetup, "hub.servers.assistant_setup:AssistantSetups.preview", privilege=Privilege.READ,
     ),
     Operation(
         "set_up_assistants",
@@ -165,9 +200,23 @@ _OPERATIONS = (
         "undo_setup", "Take the changes of a setup out of assistants' files again.",
         ChosenAssistants, "hub.servers.assistant_setup:AssistantSetups.undo",
     ),
+    Operation(
+        "disconnect_assistant",
+        "End the connection of an assistant. It is back when its program starts it again.",
+        DisconnectAssistant, "hub.servers.assistant_setup:AssistantSetups.disconnect",
+    ),
+    Operation(
+        "show_project", "The servers that the files of a project would run, and what changed since they "
+        "were trusted.",
+        ShowProject, "hub.servers.project_trust:ProjectTrusts.show", privilege=Privilege.READ,
+    ),
+    Operation(
+        "trust_project", "Trust the files of a project: assistants that work there use its servers.",
+        TrustProject, "hub.servers.project_trust:ProjectTrusts.trust",
+    ),
 )  # fmt: skip
 
 
-def setup_table(changes: Opener, assistants: Opener) -> list[Operation]:
+def setup_table(changes: Opener, assistants: Opener, projects: Opener) -> list[Operation]:
     """Return the operations. What answers them is imported with the first."""
-    return bound(_OPERATIONS, ServerChanges=changes, AssistantSetups=assistants)
+    return bound(_OPERATIONS, ServerChanges=changes, AssistantSetups=assistants, ProjectTrusts=projects)

@@ -6,8 +6,11 @@ import asyncio
 import logging
 from dataclasses import asdict
 from datetime import tzinfo
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from tabane.errors import TabaneError
 from tabane.hub.context import HubContext
@@ -23,6 +26,7 @@ from tabane.settings.files import private_folder
 from tabane.wire import json
 
 if TYPE_CHECKING:
+    from tabane.hub.sources.post_uploads import PostUploads
     from tabane.hub.work.job import Job
     from tabane.posts.importing.importer import PostSources
     from tabane.posts.operations import Archive
@@ -31,6 +35,9 @@ if TYPE_CHECKING:
     from tabane.search.source import Models, SearchSource
 
 log = logging.getLogger(__name__)
+
+UPLOADS = "uploads"
+"""The folder of uploads in the home."""
 
 _TAKEN = "posts.imported"  # the sources of the last import that a start requested
 
@@ -72,7 +79,12 @@ class PostArchive:
         return opening if opening is not None and opening.status == "running" else None
 
     def open(self, sources: ImportPosts | None = None, lang: Lang = "en") -> None:
-        """Open the stores, so that the first request does not wait for it; ``sources`` is imported first."""
+        """Open the stores, so that the first request does not wait for it; ``sources`` is imported first.
+
+        Uploads that a hub has left that died are removed.
+        """
+        if (self._context.home / UPLOADS).exists():
+            self.uploads.sweep()
         if sources is not None:
             from tabane.posts.table import import_title
 
@@ -89,10 +101,22 @@ class PostArchive:
 
         return [*posts_table(self._archive), *import_table(self.import_posts)]
 
+    @cached_property
+    def uploads(self) -> PostUploads:
+        """Files that were sent to be imported."""
+        from tabane.hub.sources.post_uploads import PostUploads  # with the first upload
+
+        return PostUploads(self._context.home / UPLOADS)
+
     @property
     def there(self) -> bool:
         """Whether any post was ever stored."""
         return self._stores.holds(DOMAIN)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the store is open, so that a request does not have to open it."""
+        return self._stores.is_open(DOMAIN)
 
     @property
     def searching(self) -> SearchSource[Any]:
@@ -129,7 +153,28 @@ class PostArchive:
 
     async def import_posts(self, caller: Caller, params: ImportPosts, progress: Progress) -> dict[str, Any]:
         """Import posts, and return the report. Raises TabaneError."""
-        return await self._take(params, caller.lang, progress)
+        if params.upload is None:
+            return await self._take(params, caller.lang, progress)
+        return await self._take_upload(params.upload, params, caller.lang, progress)
+
+    async def _take_upload(
+        self, upload: str, params: ImportPosts, lang: Lang, progress: Progress
+    ) -> dict[str, Any]:
+        """Import uploaded files, which are removed then, whatever happens."""
+        from tabane.hub.sources.post_uploads import short_name, without_folder
+
+        folder = self.uploads.folder(upload)
+        try:
+            with without_folder(folder):
+                paths = self.uploads.paths(upload, params.files)
+                report = await self._take(structs.replace(params, files=paths, once=False), lang, progress)
+        finally:
+            await self.uploads.remove(upload)
+        for row in report["sources"]:
+            row["source"] = short_name(row["source"], folder)
+        for row in report["bad_rows"]:
+            row["file"] = short_name(row["file"], folder)
+        return report
 
     async def _take(self, params: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:
         from tabane.hub.work.job import Job

@@ -66,6 +66,11 @@ class DocumentStore:
         return self._stores.holds(DOMAIN)
 
     @property
+    def is_open(self) -> bool:
+        """Whether the store is open, so that a request does not have to open it."""
+        return self._stores.is_open(DOMAIN)
+
+    @property
     def watches(self) -> bool:
         """Return whether any folder is watched, so that there is work without requests."""
         opened = self._opened.opened

@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from tabane.errors import BadArguments
 from tabane.messages import Lang, say
-from tabane.operations import EVERYONE, Caller, Operation, Privilege
+from tabane.operations import EVERYONE, Caller, Face, Operation, Privilege
 from tabane.text.nearest_names import nearest
 
 _HEADING = re.compile(r"(#{1,3}) (.+)")
@@ -100,7 +100,10 @@ async def get_documentation(caller: Caller, params: GetDocumentation) -> dict[st
     """Return one section, one page, or the names of all pages. Raises BadArguments for an unknown one."""
     texts = dict(await asyncio.to_thread(pages))
     if params.section is None:
-        return {"pages": list(texts)}
+        found: dict[str, Any] = {"pages": list(texts)}
+        if caller.face is Face.WEB:
+            found["titles"] = {page: _page_title(text) or page for page, text in texts.items()}
+        return found
     named, _, anchor = params.section.partition("#")
     given, _, line = named.partition(":")
     page = _page_of(given, texts, caller.lang)
@@ -121,6 +124,12 @@ async def get_documentation(caller: Caller, params: GetDocumentation) -> dict[st
     # The section that contains the line, or the first one for an earlier line.
     section = next((part for part in reversed(parts) if part.line <= int(line)), parts[0])
     return {"section": section.key, "title": section.title, "text": section.text}
+
+
+def _page_title(text: str) -> str:
+    """Return the first heading of a page."""
+    found = re.search(r"^# (.+)$", text, re.MULTILINE)
+    return found[1].replace("`", "").strip() if found else ""
 
 
 def _page_of(name: str, texts: Mapping[str, str], lang: Lang) -> str | None:

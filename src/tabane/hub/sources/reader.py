@@ -81,6 +81,11 @@ class PageReader:
         return self._stores.holds(DOMAIN)
 
     @property
+    def is_open(self) -> bool:
+        """Whether the store is open, so that a request does not have to open it."""
+        return self._stores.is_open(DOMAIN)
+
+    @property
     def searching(self) -> PageSearch:
         """The pages that were read, as a search source."""
         return self._opened().searching

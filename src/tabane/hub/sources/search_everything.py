@@ -6,14 +6,14 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from tabane.errors import Forbidden, TabaneError
 from tabane.hub.people.flows.hub_flows import HubFlows
-from tabane.messages import Lang, say
+from tabane.messages import Lang, Message, say
 from tabane.operations import EVERYONE, Caller, CallTarget, Face, Operation, Privilege
 from tabane.reader.result_text import marked
 from tabane.search.source import (
@@ -135,19 +135,20 @@ class EverythingSearch:
             raise Forbidden(say("Your key may not search any of these. Ask the hub's owner for permission."))
         outcomes = await self._ask_all(kinds, caller, params)
         answers = [each for each in outcomes if isinstance(each, KindAnswer)]
-        failed = [each for each in outcomes if isinstance(each, TabaneError)]
         if not answers:
-            raise failed[0]
-        entries = await _entries(params, answers)
-        page: dict[str, Any] = {"results": [_row(entry, caller.face) for entry in entries[: params.top_k]]}
-        if pages := _addresses(entries[: params.top_k]):
+            raise next(each for each in outcomes if isinstance(each, TabaneError))
+        # In a thread: the words of 500 passages take tens of milliseconds.
+        entries, rows = await asyncio.to_thread(_page, params, answers, caller.face)
+        page: dict[str, Any] = {"results": rows}
+        if pages := _addresses(entries):
             self._flows.found(caller, UNTRUSTED, "pages", "search_everything")
             self._flows.offered(caller, pages)
         if params.explain:
             _explain(page["results"], answers)
-        told = [*(answer.warning for answer in answers), *(error.message for error in failed)]
-        if warnings := list(dict.fromkeys(each for warning in told for each in sentences(warning))):
-            page["warning"] = "\n".join(warning.render(caller.lang) for warning in warnings)
+        if warnings := _warnings(dict(zip(kinds, outcomes, strict=True)), caller.lang):
+            page["warning"] = "\n".join(_sentences_of(warnings))
+            if caller.face is not Face.MCP:  # a model reads the text, and pays for every row
+                page["warnings"] = warnings
         return page
 
     async def _ask_all(
@@ -176,22 +177,59 @@ class EverythingSearch:
             return error
 
 
-async def _entries(params: SearchEverything, answers: Sequence[KindAnswer]) -> list[ThingEntry]:
+def _warnings(outcomes: Mapping[SearchKind, KindAnswer | TabaneError], lang: Lang) -> list[dict[str, Any]]:
+    """Return why hits may be missing, as rows for a program that chooses its own words and buttons.
+
+    ``about`` is ``server`` (the ``server`` that has listed nothing), ``search`` (the ``kinds`` of things that
+    are searched in part, or by keywords alone), or ``kind`` (the ``kinds`` that could not be searched).
+    """
+    rows: list[dict[str, Any]] = []
+    told: dict[tuple[str, Message], list[str]] = {}
+    for kind, outcome in outcomes.items():
+        if isinstance(outcome, TabaneError):
+            told.setdefault(("kind", outcome.message), []).append(kind)
+            continue
+        failed = outcome.answer.failed
+        rows += [
+            {"about": "server", "server": name, "text": why.render(lang)} for name, why in failed.items()
+        ]
+        for warning in sentences(outcome.warning):
+            if warning not in failed.values():
+                told.setdefault(("search", warning), []).append(kind)
+    said = [
+        {"about": about, "kinds": kinds, "text": why.render(lang)} for (about, why), kinds in told.items()
+    ]
+    return said + rows
+
+
+def _sentences_of(warnings: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the texts of warnings, each once. Of servers, the first stands for all."""
+    servers = [each["text"] for each in warnings if each["about"] == "server"][:1]
+    others = [each["text"] for each in warnings if each["about"] != "server"]
+    return list(dict.fromkeys([*others, *servers]))
+
+
+def _page(
+    params: SearchEverything, answers: Sequence[KindAnswer], face: Face
+) -> tuple[Sequence[ThingEntry], list[dict[str, Any]]]:
+    """Return the entries that are shown, and their rows: passages are chosen for these alone."""
+    entries = _entries(params, answers)[: params.top_k]
+    return entries, [_row(entry, face) for entry in entries]
+
+
+def _entries(params: SearchEverything, answers: Sequence[KindAnswer]) -> list[ThingEntry]:
     if params.places is not None and len(params.places) == 1:  # in its own order, with its own scores
         return [ThingEntry(FoundThing(answers[0].kind, hit)) for hit in answers[0].answer.hits]
     from tabane.hub.sources.everything_order import ordered
 
-    # In a thread: the words of 500 passages take tens of milliseconds.
     manual, typing = "docs" in (params.places or ()), params.keywords == "typing"
-    return await asyncio.to_thread(
-        partial(ordered, params.query[:_LONGEST], answers, manual=manual, unfinished=typing)
-    )
+    return ordered(params.query[:_LONGEST], answers, manual=manual, unfinished=typing)
 
 
 def _row(entry: ThingEntry, face: Face) -> dict[str, Any]:
     """Return an entry as a row. ``also`` names other ways to open the same thing."""
     kind, hit = entry.thing
-    card, passage = hit.item
+    card, passage = hit.item.card, hit.item.snippet()
     row = {
         "kind": kind, "key": card.key, "title": card.title, "text": passage.text,
         "marks": [list(mark) for mark in passage.marks], "open": card.reference.row(face),

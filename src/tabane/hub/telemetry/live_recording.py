@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Raw
 
+from tabane.audit.lookups import LOOKUPS
 from tabane.audit.redaction import ArgumentRedactor
 from tabane.catalog.gateway import Gateway
 from tabane.catalog.operations.server_operations import state_of
@@ -148,13 +149,13 @@ class LiveCall:
     """A call that runs or has ended. It takes the time of each step that it is told of.
 
     ``on_end`` is called once, when it has ended. ``on_find`` is called when credentials were found in it,
-    also after that. Times are in seconds: ``began`` since 1970.
+    also after that, and when its server reports progress. Times are in seconds: ``began`` since 1970.
     """
 
     __slots__ = (
-        "_admitted", "_answered", "_found", "_on_end", "_on_find", "_over", "_sent", "_started", "_submitted",
-        "arguments", "began", "client", "face", "holder", "kind", "label", "number", "outcome", "reason",
-        "request", "result", "saved", "script", "server", "size", "tool",
+        "_admitted", "_answered", "_found", "_on_end", "_on_find", "_over", "_progress", "_sent", "_started",
+        "_submitted", "arguments", "began", "client", "face", "holder", "kind", "label", "number", "outcome",
+        "reason", "request", "result", "saved", "script", "server", "size", "tool",
     )  # fmt: skip
 
     def __init__(
@@ -179,6 +180,7 @@ class LiveCall:
         self.outcome: Outcome | None = None
         self.reason, self.size, self.saved = "", 0, 0
         self._found: dict[str, tuple[tuple[str, ...], bool]] = {}
+        self._progress: dict[str, Any] | None = None
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -205,6 +207,11 @@ class LiveCall:
         self._found[where] = kinds, replaced
         self._on_find(self)
 
+    def progress(self, done: float, total: float | None, message: str) -> None:
+        """Note how far its server is."""
+        self._progress = {"done": done, "total": total, "message": message[:LONGEST]}
+        self._on_find(self)
+
     def ended(self, outcome: Outcome, size: int, saved: int, reason: str) -> None:
         """Note how the call ended."""
         self._over = time.perf_counter()
@@ -217,6 +224,11 @@ class LiveCall:
     def seconds(self) -> float:
         """Return how long it took, or takes until now."""
         return (self._over if self.outcome else time.perf_counter()) - self._started
+
+    @property
+    def is_lookup(self) -> bool:
+        """Return whether it is an operation of Tabane that only looks."""
+        return self.kind == "operation" and self.tool in LOOKUPS
 
     @property
     def weight(self) -> int:
@@ -247,6 +259,9 @@ class LiveCall:
                 {"where": where, "kinds": kinds, "replaced": replaced}
                 for where, (kinds, replaced) in self._found.items()
             ],
+            "request": self.request,
+            "lookup": self.is_lookup,
+            **({"progress": self._progress} if self._progress is not None and not self.outcome else {}),
         }
 
     def steps(self) -> list[dict[str, Any]]:
@@ -416,7 +431,8 @@ class LiveRecording:
 
     def _ended(self, call: LiveCall) -> None:
         assert call.outcome is not None
-        self.seconds.count(call.outcome, call.seconds)
+        if not call.is_lookup:
+            self.seconds.count(call.outcome, call.seconds)
         if self._second is None:
             self._second = self._loop.call_later(self.seconds.close() + 0.001, self._close_second)
         if len(self._news) < MOST_CALLS:
@@ -528,7 +544,6 @@ class LiveOperations:
         texts = call.arguments, call.result
         arguments, result = await asyncio.to_thread(self._without_secrets, *texts)
         return call.row() | {
-            "request": call.request,
             "script": call.script,
             "steps": call.steps(),
             "arguments": arguments,
@@ -559,4 +574,5 @@ def _matches(call: LiveCall, params: ListLiveCalls) -> bool:
         and (params.tool or "").casefold() in call.tool.casefold()
         and any(client in name.casefold() for name in who)
         and params.outcome in (None, call.outcome or "running")
+        and (params.lookups or not call.is_lookup)
     )

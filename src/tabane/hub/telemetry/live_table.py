@@ -23,6 +23,7 @@ class ListLiveCalls(Struct, frozen=True, forbid_unknown_fields=True):
         | None
     ) = None
     outcome: Literal["ok", "failed", "refused", "limited", "cancelled", "running"] | None = None
+    lookups: Annotated[bool, Meta(description="Also operations of Tabane that only look")] = True
 
 
 class ShowLiveCall(Struct, frozen=True, forbid_unknown_fields=True):

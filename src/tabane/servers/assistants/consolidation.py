@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct, structs
 
@@ -48,6 +48,7 @@ from tabane.servers.configuration import configuration_of, why_disabled
 from tabane.servers.editing import folder_lock
 from tabane.servers.foreign_keys import our_definition
 from tabane.servers.variables import Variables
+from tabane.settings import Mode
 from tabane.settings.editing import FormatSyntaxError, UnsafeTextEdit
 from tabane.settings.files import write_private
 
@@ -142,10 +143,12 @@ def blocked_servers(path: Path, definitions: Mapping[str, Any], variables: Varia
 class SetupOptions(Struct, frozen=True):
     """Choices of a setup. ``mode`` replaces the mode that suits each assistant.
 
+    ``keep_mode``: an entry of Tabane keeps the mode that it names, if none is chosen.
     ``keep``: entries are imported and stay. ``by_server``: one entry a server where that helps.
     """
 
     mode: str | None = None
+    keep_mode: bool = False
     keep: bool = False
     by_server: bool = False
 
@@ -220,6 +223,8 @@ class _Planner:
         stays += _forms_that_stay(file.place, there)
         stays += self._other_files(client, file)
         name = _name_of_ours(file.place, there)
+        if self._options.keep_mode and not self._options.mode:
+            mode = _mode_of(file.place, there.get(name)) or mode
         if _is_elsewhere(file.place, there.get(name)):
             why = say("it connects to a hub by URL, so the servers of this assistant stay")
             return AssistantPlan(client, mode, file, "unchanged", stays=(StayingEntry(name, why),))
@@ -376,6 +381,14 @@ def _own_options(place: ServersPlace, there: object) -> tuple[str, ...]:
     return tuple(
         word for name, words in _options_of(place, there) if name not in _OWN_OPTIONS for word in words
     )
+
+
+def _mode_of(place: ServersPlace, there: object) -> str:
+    """Return the mode that an entry of Tabane names; empty if it names none that there is."""
+    options = dict(_options_of(place, there)) if _is_ours(place, there) else {}
+    words = options.get("mode", ())
+    found = words[-1].removeprefix("--mode=") if words else ""
+    return found if found in get_args(Mode) else ""
 
 
 def _is_elsewhere(place: ServersPlace, there: object) -> bool:

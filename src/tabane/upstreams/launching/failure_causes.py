@@ -731,4 +731,4 @@ def _unknown(server: str, lines: Sequence[OutputLine]) -> FailureCause | None:
 
 
 def _more(server: str) -> Message:
-    return say("Everything it wrote: tabane servers logs {server!c}", server=server)
+    return say("Everything it wrote is in its log: tabane servers logs {server!c}", server=server)

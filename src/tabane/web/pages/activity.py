@@ -1,21 +1,18 @@
-"""Pages of what happens: activity, audit log, usage, jobs and health."""
+"""The page of activity: calls as they are made."""
 
 from __future__ import annotations
 
-import json
-import time
+import asyncio
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 import msgspec
 
 from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
-from tabane.messages.server_states import words_of_state
-from tabane.web.page import Fragment, Json, Notice, PageRequest, PageRoute, WholePage
+from tabane.web.page import Fragment, Json, PageRequest, PageRoute, WholePage
 
-SHOWN = 200
+SHOWN = 60
 """Calls that the page begins with."""
 
 WINDOW = 300
@@ -23,11 +20,11 @@ WINDOW = 300
 
 OUTCOMES: Mapping[str, tuple[Message, str]] = {
     "running": (say("in progress"), "accent"),
-    "ok": (say("ok"), "ok"),
+    "ok": (say("success"), "ok"),
     "failed": (say("failed"), "bad"),
     "refused": (say("refused"), "warn"),
     "limited": (say("over a limit"), "warn"),
-    "cancelled": (say("cancelled"), ""),
+    "cancelled": (say("canceled"), ""),
 }
 """The names of the outcomes of calls, and the color of each."""
 
@@ -41,15 +38,25 @@ STEPS: Mapping[str, tuple[Message, Message]] = {
 
 FACES = {"mcp": say("assistant"), "rpc": say("program"), "cli": say("command line"), "web": say("web page")}
 
+FILTERS: Mapping[str, Message] = {
+    "tool": say("Tool"),
+    "server": say("Server"),
+    "client": say("Assistant"),
+    "outcome": say("Outcome"),
+}
+"""The filters of the address, and their names."""
+
 
 async def activity(request: PageRequest) -> WholePage:
     """Show the last calls, and what the charts begin with."""
     filters = _filters(request)
-    found = await _list_calls(request, filters)
+    found, servers = await asyncio.gather(_list_calls(request, filters), request.rows("list_servers"))
     context = {
         **_call_rows(found),
         "filters": filters,
-        "names": [server["name"] for server in await request.rows("list_servers")],
+        "filter_names": FILTERS,
+        "names": sorted(server["name"] for server in servers),
+        "clients": sorted({call["client"] or call["label"] for call in found["results"]} - {""}),
         "window": WINDOW,
         "blank": {"outcome": "running", "number": 0, "face": "mcp"},
     }
@@ -69,7 +76,10 @@ async def seconds(request: PageRequest) -> Json:
 
 async def call(request: PageRequest) -> Fragment:
     """Show one call."""
-    found = await request.call("show_live_call", number=_read_number(request.path("number")))
+    try:
+        found = await request.call("show_live_call", number=_read_number(request.path("number")))
+    except UnknownName:
+        raise UnknownName(say("This call is no longer kept here. It is in the audit log.")) from None
     total = sum(step["ms"] for step in found["steps"]) or 1.0
     steps, at = [], 0.0
     for step in found["steps"]:
@@ -94,8 +104,10 @@ async def call(request: PageRequest) -> Fragment:
 
 
 async def _list_calls(request: PageRequest, filters: dict[str, str]) -> dict[str, Any]:
-    given = {name: value or None for name, value in filters.items()}
-    found: dict[str, Any] = await request.call("list_live_calls", limit=SHOWN, **given)
+    given: dict[str, Any] = {name: filters[name] or None for name in FILTERS}
+    found: dict[str, Any] = await request.call(
+        "list_live_calls", limit=SHOWN, lookups=bool(filters["own"]), **given
+    )
     return found
 
 
@@ -104,8 +116,8 @@ def _call_rows(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def _filters(request: PageRequest) -> dict[str, str]:
-    """Return the filters; "" is none. An unknown outcome is ignored."""
-    given = {name: request.query.get(name, "").strip() for name in ("tool", "server", "client", "outcome")}
+    """Return the filters; "" is none. An unknown outcome is ignored. ``own``: look-ups of Tabane too."""
+    given = {name: request.query.get(name, "").strip() for name in (*FILTERS, "own")}
     if given["outcome"] not in OUTCOMES:
         given["outcome"] = ""
     return given
@@ -140,375 +152,9 @@ def _read_number(text: str) -> int:
     return int(text)
 
 
-PAGE = 50
-"""Entries that are shown at once."""
-
-AUDIT_FILTERS = ("text", "tool", "key", "client", "server", "hub", "type", "result", "start", "end")
-
-PERIODS = (
-    ("1h", say("last hour")),
-    ("24h", say("last 24 hours")),
-    ("7d", say("last 7 days")),
-    ("30d", say("last 30 days")),
-    ("", say("all time")),
-)
-EVERYTHING = "all"
-"""The choice of a type with which look-ups are shown too."""
-
-RESULTS = (
-    ("", say("any result")),
-    ("ok", say("successful")),
-    ("failed", say("failed")),
-    ("refused", say("refused")),
-    ("limited", say("over a limit")),
-    ("cancelled", say("canceled")),
-)
-TYPES = (
-    ("", say("without look-ups")),
-    (EVERYTHING, say("any entry")),
-    ("call", say("calls")),
-    ("access", say("sign-ins")),
-    ("admin", say("administration")),
-    ("audit", say("the log itself")),
-)
-
-
-async def entries(request: PageRequest) -> WholePage | Fragment:
-    """Show entries that match the filters, newest first."""
-    given = {name: value.strip() for name in AUDIT_FILTERS if (value := request.query.get(name, "")).strip()}
-    context: dict[str, Any] = {"given": {**dict.fromkeys(AUDIT_FILTERS, ""), **given}, "problem": None}
-    wanted = {name: value for name, value in given.items() if (name, value) != ("type", EVERYTHING)}
-    lookups = given.get("type") == EVERYTHING or "tool" in given
-    try:
-        found = await request.call(
-            "query_audit_logs",
-            **wanted,
-            limit=PAGE,
-            cursor=request.query.get("cursor") or None,
-            lookups=lookups,
-        )
-    except BadArguments as error:
-        found = {"results": [], "total": 0, "exact": True, "next_cursor": None}
-        context["problem"] = error.text(request.lang)
-    query = urlencode(given)
-    context |= {
-        "rows": found["results"],
-        "total": found["total"],
-        "exact": found["exact"],
-        "hidden": found.get("hidden"),
-        "next": found["next_cursor"],
-        "partly": found.get("problem"),
-        "in_group": "hub" in given or any("hub" in row for row in found["results"]),
-        "query": f"{query}&" if query else "",
-        "filtered": bool(given),
-    }
-    if request.query.get("cursor"):
-        return Fragment("audit/rows.html", context)
-    return WholePage("audit/list.html", say("Audit log"), context | _filter_choices(request), module="audit")
-
-
-async def entry(request: PageRequest) -> WholePage:
-    """Show one entry with everything that the log has of it."""
-    try:
-        seq = int(request.path("seq"))
-    except ValueError:
-        raise UnknownName(say("There is no entry {seq}.", seq=request.path("seq"))) from None
-    hub = request.query.get("hub") or None
-    found = await request.call("query_audit_logs", seq=seq, limit=1, hub=hub)
-    if not found["results"]:
-        raise UnknownName(say("There is no entry {seq} in the audit log any more.", seq=seq))
-    row = found["results"][0]
-    arguments = row.get("arguments")
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, indent=2)
-    context = {
-        "entry": row,
-        "arguments": text if arguments is not None else None,
-        "seq": seq,
-        "of_hub": f"?{urlencode({'hub': hub})}" if hub else "",
-    }
-    return WholePage("audit/entry.html", say("Entry {seq}", seq=seq), context)
-
-
-async def summary(request: PageRequest) -> Fragment:
-    """Show how many entries there are by outcome, tool, key and client, in a period."""
-    period = {name: request.query[name] for name in ("start", "end") if request.query.get(name)}
-    found = await request.call("get_audit_stats", **period)
-    return Fragment("audit/summary.html", {"stats": found, "period": urlencode(period)})
-
-
-async def integrity(request: PageRequest) -> WholePage:
-    """Show the head of the log, and the last verification."""
-    head = (await request.call("audit_head"))["head"] if request.may("audit_head") else None
-    jobs = await request.rows("list_jobs", hub="this")  # the newest is the first
-    job = next((job for job in jobs if job["operation"] == "verify_audit_log"), None)
-    return WholePage("audit/integrity.html", say("Integrity"), {"head": head, "job": job})
-
-
-async def verify(request: PageRequest) -> Fragment:
-    """Verify the log, as a job."""
-    form = await request.form()
-    try:
-        job = await request.call("verify_audit_log", head=form.get("head", "").strip() or None)
-    except BadArguments as error:
-        return Fragment("audit/report.html", {"job": None, "problem": error.text(request.lang)}, status=422)
-    return Fragment("audit/report.html", {"job": job, "problem": None})
-
-
-async def report(request: PageRequest) -> Fragment:
-    """Show the report of a verification."""
-    job = await request.call("follow_job", job=request.path("job"), wait=0)
-    return Fragment("audit/report.html", {"job": job, "problem": None})
-
-
-def _filter_choices(request: PageRequest) -> dict[str, Any]:
-    lang = request.lang
-    return {
-        name: [(code, label.render(lang)) for code, label in choices]
-        for name, choices in (("periods", PERIODS), ("results", RESULTS), ("types", TYPES))
-    }
-
-
-MOST_DAYS = 1000
-"""Days of a chart."""
-
-GROUPS = (
-    ("tool", say("Tools")),
-    ("server", say("Servers")),
-    ("key", say("Keys")),
-    ("client", say("Programs")),
-)
-RANGES = (("7d", say("7 days")), ("30d", say("30 days")), ("90d", say("90 days")), ("365d", say("a year")))
-USAGE_FILTERS = ("tool", "server", "key", "client")
-
-
-async def usage(request: PageRequest) -> WholePage | Fragment:
-    """Show the usage of a period: its sum, a chart by day, and a table."""
-    query = request.query
-    by = query.get("by", "tool")
-    by = by if by in dict(GROUPS) else "tool"
-    given = {name: value for name in USAGE_FILTERS if (value := query.get(name, "").strip())}
-    period = {name: value for name in ("start", "end") if (value := query.get(name, "").strip())}
-    period = period or {"start": _range_start("30d")}
-    everything = {"all": "1"} if query.get("all") == "1" else {}
-    lookups = bool(everything) or "tool" in given
-    context: dict[str, Any] = {"by": by, "given": given, "period": period, "problem": None}
-    try:
-        table = await request.call(
-            "get_usage_stats",
-            by=by, limit=PAGE, cursor=query.get("cursor") or None, lookups=lookups, **period, **given,
-        )  # fmt: skip
-    except BadArguments as error:
-        if "start" not in query:
-            raise
-        context["problem"] = error.text(request.lang)
-        period = {"start": _range_start("30d")}
-        table = await request.call("get_usage_stats", by=by, limit=PAGE, lookups=lookups, **period, **given)
-    context |= {
-        "table": table,
-        "next": table["next_cursor"],
-        "query": urlencode({**period, **given, **everything, "by": by}),
-    }
-    if query.get("cursor"):
-        return Fragment("usage/rows.html", context)
-    days = await request.call(
-        "get_usage_stats", by="day", limit=MOST_DAYS, lookups=lookups, **period, **given
-    )
-    context |= _views(request, {**period, **given, **everything}, by) | {
-        "sum": table["sum"],
-        "days": [
-            [day["day"], day["calls"], day["errors"], day["saved"]] for day in reversed(days["results"])
-        ],
-        "first": table["start"],
-        "last": table["end"],
-    }
-    return WholePage("usage/usage.html", say("Usage"), context, module="usage")
-
-
-async def advice(request: PageRequest) -> Fragment:
-    """Show what nobody uses and what it costs, what is slow, and what fails."""
-    period = {name: request.query[name] for name in ("start", "end") if request.query.get(name)}
-    found = await request.call("analyze_usage", limit=10, **period)
-    return Fragment("usage/advice.html", {"found": found})
-
-
-def _range_start(range: str) -> str:
-    """Return the beginning of a range of whole days, which includes today."""
-    return f"{int(range.removesuffix('d')) - 1}d"
-
-
-def _views(request: PageRequest, chosen: dict[str, str], by: str) -> dict[str, Any]:
-    """Return the links to other ranges and groups."""
-    lang = request.lang
-    filters = {name: value for name, value in chosen.items() if name in (*USAGE_FILTERS, "all")}
-
-    def url(**more: str) -> str:
-        return "/usage?" + urlencode(more)
-
-    return {
-        "ranges": [
-            (
-                url(start=_range_start(code), by=by, **filters),
-                label.render(lang),
-                chosen.get("start") == _range_start(code),
-            )
-            for code, label in RANGES
-        ],
-        "views": [(url(**{**chosen, "by": code}), label.render(lang), None) for code, label in GROUPS],
-        "here": url(**{**chosen, "by": by}),
-        "unfiltered": url(
-            **{name: value for name, value in chosen.items() if name not in USAGE_FILTERS}, by=by
-        ),
-    }
-
-
-MOST_RESULT = 100_000
-"""Characters of a result that a page shows."""
-
-
-async def job_list(request: PageRequest) -> WholePage:
-    """Show the jobs that run, and the last ones that ended."""
-    found = await request.call("list_jobs")
-    rows = found["results"]
-    running = [job for job in rows if job["status"] == "running"]
-    ended = [job for job in rows if job["status"] != "running"]
-    shown = {"running": running, "ended": ended, "problem": found.get("problem")}
-    # Jobs of other hubs send no events to this page, so it asks from time to time.
-    return WholePage("jobs/list.html", say("Jobs"), {**shown, "in_group": any("hub" in job for job in rows)})
-
-
-async def job_page(request: PageRequest) -> WholePage:
-    """Show one job."""
-    job = await job_state(request, request.path("job"))
-    text = json.dumps(job.get("result"), ensure_ascii=False, indent=2)
-    if len(text) > MOST_RESULT:
-        text = text[:MOST_RESULT] + "\n…"
-    return WholePage("jobs/job.html", say("Job"), {"job": job, "result_text": text})
-
-
-async def progress(request: PageRequest) -> Fragment:
-    """Show how far a job is. ``then`` is the URL that is loaded in its place when it is over."""
-    job = await job_state(request, request.path("job"))
-    then = request.query.get("then", "")
-    is_ours = then.startswith("/") and not then.startswith(("//", "/\\"))
-    return Fragment("jobs/progress.html", {"job": job, "then": then if is_ours else ""})
-
-
-async def cancel(request: PageRequest) -> Notice:
-    """Stop a job."""
-    job = await request.call("cancel_job", job=request.path("job"))
-    return Notice(say("{title} was canceled.", title=job["title"]), events=("jobs",))
-
-
-async def job_state(request: PageRequest, job: str) -> dict[str, Any]:
-    """Return a job as it is now. Raises UnknownName."""
-    found: dict[str, Any] = await request.call("follow_job", job=job, wait=0)
-    return found
-
-
-FRESH = 900
-"""Seconds for which the result of a check-up is shown before the page checks again."""
-
-LEVELS = ("fault", "warning", "note", "ok")
-
-
-async def health(request: PageRequest) -> WholePage:
-    """Show the hub, and the last check-up; begin one if there is none, or it is old."""
-    status = await request.call("hub_status") if request.may("hub_status") else None
-    job = None
-    if request.may("run_doctor"):
-        for row in await request.rows("list_jobs", hub="this"):  # the newest is the first
-            if row["operation"] == "apply_fix":
-                break  # check-ups before a fix do not count
-            if row["operation"] == "run_doctor":
-                job = row
-                break
-        ended = job is not None and job["status"] != "running"
-        fresh = job is not None and job["status"] == "done" and time.time() - job.get("ended", 0) <= FRESH
-        if job is None or (ended and not fresh):
-            job = await request.call("run_doctor", quick=True)
-    return WholePage("health/health.html", say("Health"), {"status": status, **_checkup_context(job)})
-
-
-async def check(request: PageRequest) -> Fragment:
-    """Begin a check-up."""
-    form = await request.form()
-    job = await request.call("run_doctor", quick=form.get("full") != "1")
-    return Fragment("health/checkup.html", _checkup_context(job))
-
-
-async def checkup(request: PageRequest) -> Fragment:
-    """Show a check-up, or how far it is."""
-    job = await request.call("follow_job", job=request.path("job"), wait=0)
-    return Fragment("health/checkup.html", _checkup_context(job))
-
-
-async def fix(request: PageRequest) -> Fragment:
-    """Apply one fix, or all that are safe."""
-    form = await request.form()
-    job = await request.call("apply_fix", fix=form.get("fix", ""))
-    return Fragment("health/fixing.html", {"job": job})
-
-
-async def fixed(request: PageRequest) -> Fragment:
-    """Show what was fixed, and check again."""
-    job = await request.call("follow_job", job=request.path("job"), wait=0)
-    if job["status"] == "running":
-        return Fragment("health/fixing.html", {"job": job})
-    again = await request.call("run_doctor", quick=True)
-    return Fragment("health/checkup.html", {**_checkup_context(again), "fixes": job})
-
-
-async def servers(request: PageRequest) -> Fragment:
-    """Ask each running server whether it answers."""
-    found = await request.call("health_check")
-    rows = [{**row, "healthy": found.get(name) is True} for name, row in found.get("details", {}).items()]
-    rows.sort(key=lambda row: (row["healthy"], row["name"]))
-    return Fragment("health/servers.html", {"rows": rows, "state_words": words_of_state})
-
-
-async def restart(request: PageRequest) -> Notice:
-    """Restart the hub. The page continues with the next one."""
-    await request.call("restart_hub")
-    return Notice(say("The hub is restarting. This page continues when it is back."))
-
-
-def _checkup_context(job: dict[str, Any] | None) -> dict[str, Any]:
-    """Return what the template needs: the sections with the worst findings first."""
-    context: dict[str, Any] = {"job": job, "sections": [], "counts": {}, "fixable": 0, "fixes": None}
-    if job is None or job["status"] != "done":
-        return context
-    result = job["result"]
-    for section in result["sections"]:
-        ordered = sorted(section["findings"], key=lambda finding: LEVELS.index(finding["level"]))
-        if ordered:
-            context["sections"].append({**section, "findings": ordered, "worst": ordered[0]["level"]})
-    context["counts"] = {level: result[level] for level in LEVELS}
-    context["fixable"] = sum(bool(each["fix"]) for one in result["sections"] for each in one["findings"])
-    return context
-
-
 ROUTES = (
     PageRoute("/activity", activity),
     PageRoute("/activity/rows", rows),
     PageRoute("/activity/seconds", seconds),
     PageRoute("/activity/calls/{number}", call),
-    PageRoute("/audit", entries),
-    PageRoute("/audit/summary", summary),
-    PageRoute("/audit/integrity", integrity),
-    PageRoute("/audit/integrity", verify, "POST"),
-    PageRoute("/audit/integrity/{job}", report),
-    PageRoute("/audit/{seq}", entry),
-    PageRoute("/usage", usage),
-    PageRoute("/usage/advice", advice),
-    PageRoute("/jobs", job_list),
-    PageRoute("/jobs/{job}", job_page),
-    PageRoute("/jobs/{job}/progress", progress),
-    PageRoute("/jobs/{job}/cancel", cancel, "POST"),
-    PageRoute("/health", health),
-    PageRoute("/health/check", check, "POST"),
-    PageRoute("/health/check/{job}", checkup),
-    PageRoute("/health/fix", fix, "POST"),
-    PageRoute("/health/fix/{job}", fixed),
-    PageRoute("/health/servers", servers),
-    PageRoute("/health/restart", restart, "POST"),
 )

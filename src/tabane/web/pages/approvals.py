@@ -11,6 +11,7 @@ from urllib.parse import quote
 from tabane.errors import Forbidden, RateLimited, TabaneError, UnknownName
 from tabane.messages import Message, say
 from tabane.web.argument_fields import Budget, ShownArguments, shown_arguments
+from tabane.web.flow_labels import LABELS
 from tabane.web.page import (
     FileDownload,
     Fragment,
@@ -22,7 +23,7 @@ from tabane.web.page import (
     WholePage,
 )
 from tabane.web.pages.changes import change_of_tool
-from tabane.web.pages.flows import LABELS, pair_words, source_words
+from tabane.web.pages.flows import pair_words, source_words
 from tabane.web.pages.servers import server_url
 from tabane.web.pages.tools import printable, visible_text
 from tabane.wire import json

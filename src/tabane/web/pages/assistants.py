@@ -1,4 +1,4 @@
-"""The page that connects assistants: what a setup would do to each, its progress, and the way back."""
+"""The page of assistants: who is connected, what a setup would do to each, its progress, and the way back."""
 
 from __future__ import annotations
 
@@ -11,16 +11,34 @@ from urllib.parse import urlencode, urlsplit
 
 from tabane.errors import TabaneError, UnknownName
 from tabane.messages import Message, say
-from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, WholePage
+from tabane.web.page import Fragment, Notice, PageAnswer, PageRequest, PageRoute, WholePage
 
 STATES: Mapping[str, tuple[Message, str]] = {
-    "connected": (say("Connected"), "ok"),
+    "connected": (say("Set up"), "ok"),
     "outdated": (say("Needs an update"), "warn"),
-    "absent": (say("Not connected"), ""),
+    "absent": (say("Not set up"), ""),
     "by_hand": (say("By hand"), ""),
     "problem": (say("Cannot be changed"), "bad"),
 }
 """States of an assistant in words, and their color."""
+
+PLACES = ("outdated", "absent", "problem", "by_hand", "connected")
+"""The order of the assistants: first those with something to do."""
+
+CONNECTIONS: Mapping[str, Message] = {
+    "stdio": say("on this computer"),
+    "http": say("HTTP"),
+    "websocket": say("WebSocket"),
+}
+"""How a client is connected."""
+
+MODE_NAMES: Mapping[str, Message] = {
+    "search": say("finds tools"),
+    "light": say("short descriptions"),
+    "full": say("all tools"),
+    "code": say("scripts"),
+}
+"""A mode in two words."""
 
 MODES: Mapping[str, Message] = {
     "full": say("It gets all tools, because it searches them itself."),
@@ -29,6 +47,9 @@ MODES: Mapping[str, Message] = {
     "code": say("It writes scripts that call the tools."),
 }
 """What a mode means for an assistant."""
+
+ANSWER = "answer-"
+"""Begins the names of fields with values that entries ask their user for."""
 
 OUTCOMES: Mapping[str, Message] = {
     "restored": say("It will be exactly as it was before."),
@@ -40,12 +61,12 @@ OUTCOMES: Mapping[str, Message] = {
 
 
 async def assistant_list(request: PageRequest) -> WholePage:
-    """Show the assistants of this machine, the others, and who is connected now."""
+    """Show who is connected, the assistants of this machine, and the others."""
     # nobody who may not see jobs gets any
     found, jobs = await asyncio.gather(_found(request), request.rows("list_jobs"))
     running = (each for each in jobs if each["status"] == "running")
     job = next((each for each in running if each["operation"] == "set_up_assistants"), None)
-    return WholePage("assistants/list.html", say("Connect an assistant"), found | {"job": job}, "servers")
+    return WholePage("assistants/list.html", say("Assistants"), found | {"job": job}, "assistants")
 
 
 async def assistant_rows(request: PageRequest) -> Fragment:
@@ -59,26 +80,64 @@ async def sessions(request: PageRequest) -> Fragment:
     return Fragment("assistants/sessions.html", await _session_context(request, found["sessions"]))
 
 
+async def disconnect(request: PageRequest) -> Notice:
+    """End the connection of an assistant."""
+    try:
+        row = await request.call("disconnect_assistant", session=request.query.get("session", ""))
+    except UnknownName as error:
+        return Notice(error.message, events=("assistants",))
+    name = row["client"] or say("A program without a name").render(request.lang)
+    return Notice(say("{name} is disconnected.", name=name), events=("assistants",))
+
+
 async def preview(request: PageRequest) -> Fragment:
-    """Show exactly what a setup would change, with a button that does it."""
+    """Show exactly what a setup would change, with the choices of it and a button that does it."""
     names = request.query.get("names", "").split()
     found = await request.call("preview_setup", assistants=names)
-    chosen = [row for row in found["assistants"] if row["changes"]]
+    rows = found["assistants"]
+    asked = {name: server["name"] for server in found["imports"] for name in server["missing"]}
     context = {
-        "found": found,
-        "titles": ", ".join(row["title"] for row in chosen),
-        "stays": [(row["title"], each) for row in chosen for each in row["stays"]],
-        "chosen": chosen,
-        "query": urlencode({"names": " ".join(row["name"] for row in chosen), "version": found["version"]}),
+        **_changes_context(found),
+        "names": " ".join(row["name"] for row in rows if row["changes"] or len(rows) == 1),
+        "title": ", ".join(row["title"] for row in rows if row["changes"] or len(rows) == 1),
+        "one": rows[0] if len(rows) == 1 and not rows[0]["problem"] else None,
+        "modes": MODES,
+        "mode_names": MODE_NAMES,
+        "asked": asked,
     }
     return Fragment("assistants/preview.html", context)
 
 
+async def changes(request: PageRequest) -> Fragment:
+    """Return what a setup would change with the choices that a person has made."""
+    found = await request.call("preview_setup", **_choices(await request.form()))
+    return Fragment("assistants/changes.html", _changes_context(found))
+
+
 async def connect(request: PageRequest) -> PageAnswer:
     """Begin the setup that was shown."""
-    names, version = request.query.get("names", "").split(), request.query.get("version") or None
-    job = await request.call("set_up_assistants", assistants=names, version=version)
+    form = await request.form()
+    version = form.get("version") or None
+    job = await request.call("set_up_assistants", version=version, **_choices(form))
     return Fragment("assistants/progress.html", {"job": job})
+
+
+def _choices(form: Mapping[str, str]) -> dict[str, Any]:
+    """Return what a person has chosen in a preview, as parameters of a setup."""
+    answers = {
+        name.removeprefix(ANSWER): value for name, value in form.items() if name.startswith(ANSWER) and value
+    }
+    names, mode = form.get("names", "").split(), form.get("mode") or None
+    return {"assistants": names, "mode": mode, "secrets": answers or None}
+
+
+def _changes_context(found: Mapping[str, Any]) -> dict[str, Any]:
+    chosen = [row for row in found["assistants"] if row["changes"]]
+    return {
+        "found": found,
+        "chosen": chosen,
+        "stays": [(row["title"], each) for row in chosen for each in row["stays"]],
+    }
 
 
 async def progress(request: PageRequest) -> Fragment:
@@ -113,21 +172,34 @@ async def undo(request: PageRequest) -> Fragment:
 async def _found(request: PageRequest) -> dict[str, Any]:
     found = await request.call("list_assistants")
     status = await request.call("hub_status") if request.may("hub_status") else {}
+    names = [_letters_of(row["client"]) for row in found["sessions"]]
     rows = [
-        row | {"label": STATES[row["state"]][0], "kind": STATES[row["state"]][1]}
+        row
+        | {
+            "label": STATES[row["state"]][0],
+            "kind": STATES[row["state"]][1],
+            "here": any(_letters_of(row["name"]) in name for name in names),
+        }
         for row in found["assistants"]
     ]
+    rows.sort(key=lambda row: PLACES.index(row["state"]))
     pending = [row["name"] for row in rows if row["changes"]]
     return {
         "rows": rows,
         "others": found["others"],
         "lines": found["lines"],
         "modes": MODES,
+        "mode_names": MODE_NAMES,
         "pending": pending,
         "everyone": urlencode({"names": " ".join(pending)}),
         "address": "" if is_loopback(status.get("http") or "") else status["http"],
         **await _session_context(request, found["sessions"]),
     }
+
+
+def _letters_of(name: str) -> str:
+    """Return the letters and digits of a name: clients write theirs with any separators."""
+    return "".join(char for char in name.casefold() if char.isalnum())
 
 
 def is_loopback(url: str) -> bool:
@@ -137,18 +209,26 @@ def is_loopback(url: str) -> bool:
 
 
 async def _session_context(request: PageRequest, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the sessions, and how many calls each client made today, if the person may see usage."""
+    """Return the sessions, and how many calls each client made today, if the person may see usage.
+
+    Usage is counted by the name of a client. Of several sessions with one name, each has its own calls.
+    """
     calls: Counter[str] = Counter()
-    known = request.may("get_usage_stats")
-    if known and rows:
-        try:
-            used = await request.call("get_usage_stats", by="client", limit=1000)
-        except TabaneError:
-            known = False
-        else:
+    if rows and request.may("get_usage_stats"):
+        with suppress(TabaneError):
+            used = await request.call("get_usage_stats", start="today", by="client", limit=1000)
             for row in used["results"]:
                 calls[row["client"]] += row["calls"]
-    return {"sessions": rows, "calls": calls, "counted": known}
+    named = Counter(row["client"] for row in rows)
+    shown = [
+        row
+        | {
+            "today": max(calls[row["client"]], row["calls"]) if named[row["client"]] == 1 else row["calls"],
+            "connection": CONNECTIONS.get(row["transport"], Message(row["transport"])),
+        }
+        for row in rows
+    ]
+    return {"sessions": shown, "mode_names": MODE_NAMES}
 
 
 ROUTES = (
@@ -158,6 +238,8 @@ ROUTES = (
     PageRoute("/assistants/-/preview", preview),
     PageRoute("/assistants/-/progress", progress),
     PageRoute("/assistants/-/undo", undo_preview),
+    PageRoute("/assistants/-/changes", changes, "POST"),
     PageRoute("/assistants/-/connect", connect, "POST"),
+    PageRoute("/assistants/-/disconnect", disconnect, "POST"),
     PageRoute("/assistants/-/undo", undo, "POST"),
 )

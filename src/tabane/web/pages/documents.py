@@ -6,7 +6,7 @@ import asyncio
 import base64
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 from markupsafe import Markup, escape
@@ -24,6 +24,7 @@ from tabane.web.page import (
     Redirect,
     WholePage,
 )
+from tabane.web.table_exports import MOST_ROWS, Format, export_format, table_file
 
 HOME = "/documents"
 
@@ -149,6 +150,7 @@ LONGEST_EDIT = 300_000
 
 _LISTED = 100
 _FOUND = 30
+_EXPORTED_AT_ONCE = 500
 _PART = 60_000  # characters of a document that are shown at once
 _DOWNLOADED = 200_000  # characters of a document in one call
 
@@ -156,15 +158,51 @@ _DOWNLOADED = 200_000  # characters of a document in one call
 # -- lists ------------------------------------------------------------------------------------------
 
 
-async def browse(request: PageRequest) -> WholePage | Fragment:
-    """Show one level of documents, or what a search finds."""
-    context = await _list_context(request)
+async def browse(request: PageRequest) -> WholePage | Fragment | FileDownload:
+    """Show one level of documents, or what a search finds; or return a list of all below it as a file."""
+    if format := export_format(request):
+        return await _export(request, format)
     if request.partial:
+        context = await _list_context(request)
         name = "more" if request.query.get("cursor") else "list"
         return Fragment(f"documents/{name}.html", context)
-    stats = await call_documents(request, "get_document_stats")
-    context |= {"stats": stats, "tab": HOME, "largest": LARGEST_FILE}
+    context, stats, recent = await asyncio.gather(
+        _list_context(request), call_documents(request, "get_document_stats"), recent_documents(request, 5)
+    )
+    prefix, query = context["prefix"], context["q"]
+    types = [
+        (name, count, list_url(prefix, type="" if name == context["type"] else name, q=query))
+        for name, count in stats["file_types"].items()
+    ]
+    context |= {"stats": stats, "types": types, "recent": recent, "tab": HOME, "largest": LARGEST_FILE}
     return WholePage("documents/browse.html", say("Documents"), context, module="documents")
+
+
+EXPORTED = ("name", "title", "type", "bytes", "characters", "changed")
+
+
+async def _export(request: PageRequest, format: Format) -> FileDownload:
+    """Return the documents below a folder, of a type, as a file."""
+    prefix, kind = request.query.get("prefix", ""), request.query.get("type", "")
+    rows: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        part = await call_documents(
+            request, "list_documents",
+            prefix=prefix or None, file_type=kind or None, limit=_EXPORTED_AT_ONCE, cursor=cursor,
+        )  # fmt: skip
+        rows += part["documents"]
+        cursor = part["next_cursor"]
+        if cursor is None or len(rows) >= MOST_ROWS:
+            break
+    lines = (
+        {
+            "name": each["filepath"], "title": each["title"], "type": each["file_type"],
+            "bytes": each["size"], "characters": each["length"], "changed": each["updated_at"],
+        }
+        for each in rows
+    )  # fmt: skip
+    return table_file(format, "documents", EXPORTED, lines, cut=cursor is not None)
 
 
 async def _list_context(request: PageRequest) -> dict[str, Any]:
@@ -201,6 +239,45 @@ async def _search_context(request: PageRequest, query: str, prefix: str, kind: s
         "next": None,
         "most": _FOUND,
     }
+
+
+class RecentText(NamedTuple):
+    """A document or a page for a short list: title, place it is from, address, and time of its change."""
+
+    title: str
+    place: str
+    url: str
+    at: str | float
+
+
+async def recent_documents(request: PageRequest, count: int = 3) -> list[RecentText]:
+    """Return the documents that changed last; none if there are none, and then nothing is opened."""
+    if not (request.may("list_documents") and request.holds("documents")):
+        return []
+    listed = await call_documents(request, "list_documents", limit=count, newest=True)
+    found = []
+    for each in listed["documents"]:
+        folder, _, name = each["filepath"].rstrip("/").rpartition("/")
+        url = document_url(each["filepath"])
+        found.append(
+            RecentText(each["title"] or name, f"{folder}/" if folder else "", url, each["updated_at"])
+        )
+    return found
+
+
+async def recent_pages(request: PageRequest, count: int = 3) -> list[RecentText]:
+    """Return the pages that were read last; none if there are none, and then nothing is opened."""
+    if not (request.may("list_pages") and request.holds("pages")):
+        return []
+    return [
+        RecentText(
+            each["title"] or each["url"],
+            urlsplit(each["url"]).hostname or "",
+            read_url(each["url"]),
+            each["read"],
+        )
+        for each in await request.rows("list_pages", limit=count)
+    ]
 
 
 async def statistics(request: PageRequest) -> WholePage:
@@ -395,6 +472,17 @@ _SOURCE_TOKENS = 40_000
 _LISTED_PAGES = 50
 
 
+WAYS: Mapping[str, Message] = {
+    "extracted": say("extracted text"),
+    "rendered": say("rendered page"),
+    "plain": say("plain text"),
+    "image": say("image"),
+    "feed": say("feed"),
+    "frames": say("frames"),
+    "json-ld": say("data of the page"),
+}
+"""How a page was read, in words; names of formats and sites stay as they are."""
+
 _FACTS: dict[str, Any] = dict.fromkeys(
     ("title", "author", "date", "site", "language", "canonical", "share", "tokens_left", "pictures")
 )
@@ -454,6 +542,7 @@ async def read(request: PageRequest) -> Fragment:
         return Fragment("reader/part.html", context)
     kept = await request.rows("list_pages", url=page["url"])
     context |= {"kept": kept[0] if kept else None, **await _saved_context(request, page["url"])}
+    context["way"] = WAYS.get(page["way"], Message("{way}", way=page["way"])) if page.get("way") else None
     context["host"] = urlsplit(page["url"]).hostname or ""
     context["source_url"] = f"{READER_HOME}/-/source?{_url_query(page['url'], {})}"
     return Fragment("reader/page.html", context)

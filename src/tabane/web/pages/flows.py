@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from tabane.messages import Message, say
+from tabane.web.flow_labels import LABELS, ORIGINS
 from tabane.web.page import Fragment, Notice, PageAnswer, PageRequest, PageRoute, WholePage
 from tabane.web.pages.servers import server_url
 from tabane.web.pages.tools import visible_text
@@ -22,46 +23,6 @@ LONGEST_CLIENT = 200
 """Characters of a client's name or folder that are shown."""
 
 
-class FlowLabel(NamedTuple):
-    """A label in words: what a tool with it does, what that means, and the color of its badge.
-
-    ``read`` says it of something that was read.
-    """
-
-    words: Message
-    meaning: Message
-    color: str
-    read: Message
-
-
-LABELS: Mapping[str, FlowLabel] = {
-    "private": FlowLabel(
-        say("reads your own data"),
-        say("What it returns is your own: mail, files, notes, accounts."),
-        "accent",
-        say("your own data"),
-    ),
-    "untrusted": FlowLabel(
-        say("reads what strangers write"),
-        say("Strangers can write what it returns: mail, web pages, issues."),
-        "warn",
-        say("strangers can write it"),
-    ),
-    "external": FlowLabel(
-        say("leaves this machine"),
-        say("What it is given leaves this machine, to a place that others can read."),
-        "warn",
-        say("sent away"),
-    ),
-    "destructive": FlowLabel(
-        say("cannot be undone"),
-        say("It deletes, spends, sends in your name, or runs programs."),
-        "bad",
-        say("cannot be undone"),
-    ),
-}
-"""Labels by name, in the order in which they are shown."""
-
 SOURCES: Mapping[str, Message] = {
     "pages": say("web pages"),
     "posts": say("your posts"),
@@ -72,14 +33,6 @@ SOURCES: Mapping[str, Message] = {
     "\u2026": say("other sources"),
 }
 """What was read, if it is no server: Tabane's own sources, as trails and pairs name them."""
-
-ORIGINS: Mapping[str, Message] = {
-    "settings": say("servers file"),
-    "annotation": say("annotation of the server"),
-    "table": say("table of well-known servers"),
-    "name": say("guessed from its words"),
-    "built-in": say("built in"),
-}
 
 
 POLICIES: Mapping[str, tuple[Message, Message]] = {

@@ -1,21 +1,25 @@
-"""Home: one search over everything, what runs, what needs attention, and what to do first."""
+"""Home: one search over everything, what waits for a person, what happens now, and what to do first."""
 
 from __future__ import annotations
 
 import asyncio
-import shlex
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
-from urllib.parse import quote
+from typing import Any, Literal, NamedTuple
 
 from tabane.errors import TabaneError
 from tabane.messages import Message, say
-from tabane.messages.server_states import SERVER_STATES, state_of_row, words_of_state
-from tabane.web.page import Fragment, PageRequest, PageRoute, WholePage
-from tabane.web.pages.posts import TextPart, cut, text_parts
+from tabane.messages.server_states import SERVER_STATES, state_of_row
+from tabane.web.page import Fragment, Notice, PageRequest, PageRoute, WholePage
+from tabane.web.pages.activity import OUTCOMES
+from tabane.web.pages.approvals import letters
+from tabane.web.pages.assistants import MODE_NAMES
+from tabane.web.pages.changes import waiting
+from tabane.web.pages.documents import recent_documents, recent_pages
+from tabane.web.pages.inbox import MOST_ITEMS, inbox_items
+from tabane.web.pages.posts import TextPart, cut, latest_posts, on_this_day, text_parts
+from tabane.web.pages.questions import open_questions
 from tabane.web.pages.search import hit_url
 
 FOUND = 24
@@ -27,14 +31,20 @@ LEAST_PART, MOST_NAMED = 2, 6
 MOST_TEXT = 240
 """Characters of a passage that are shown."""
 
-MOST_LISTED = 8
-"""Servers, and things that need attention, that are listed. The pages behind have all."""
+LEAST_CALLS, OFTEN, MOST_FAILING = 3, 0.5, 3
+"""Calls of a tool, the part of them that failed, from which on it is named, and tools that are."""
 
-EXPIRING = 7 * 86_400
-"""Seconds before a key expires that it is named."""
+MOST_CHANGES = 3
+"""Changed definitions that are listed. The page of changes has all."""
 
-LEAST_CALLS, OFTEN = 3, 0.5
-"""Calls of a tool, and the part of them that failed, from which on the tool is named."""
+CALLS, MORE_CALLS, LOOKED_AT = 8, 12, 60
+"""The latest calls that are listed, those if little waits, and those among which they are looked for."""
+
+MINUTES = 15
+"""Minutes of the chart of calls."""
+
+MOST_JOBS, MOST_ASSISTANTS, MOST_EARLIER, MOST_RECENT = 4, 6, 3, 4
+"""Rows of each part of the day."""
 
 KINDS: Mapping[str, tuple[Message, str]] = {
     "tools": (say("Tools"), "tools"),
@@ -45,14 +55,23 @@ KINDS: Mapping[str, tuple[Message, str]] = {
 }
 """Groups of results in their order, and the icon of each."""
 
+JOB_UNITS: Mapping[str, Message] = {
+    "import_posts": say("posts"),
+    "open_posts": say("posts"),
+    "add_documents": say("files"),
+    "import_chroma": say("documents"),
+    "verify_audit_log": say("entries"),
+    "set_up_assistants": say("servers"),
+    "start_new_servers": say("servers"),
+}
+"""What the numbers of a job count. Those of others are shown as a part of the whole."""
 
-class Attention(NamedTuple):
-    """Something that a person should look at, and the page to do so. ``detail`` is more about it."""
+BYTE_JOBS = frozenset({"pull_model"})
 
-    text: Message
-    url: str
-    kind: str = "warn"
-    detail: str = ""
+ARCHIVES: tuple[Literal["posts", "documents", "pages"], ...] = ("posts", "documents", "pages")
+
+STEPS = ("assistant", "posts", "page", "server")
+"""The first steps, in their order."""
 
 
 # -- the page --------------------------------------------------------------------------------------
@@ -60,44 +79,177 @@ class Attention(NamedTuple):
 
 async def home(request: PageRequest) -> WholePage:
     """Show the page. Slow parts are loaded after it."""
-    return WholePage("home/home.html", say("Home"), await _home_state(request), module="home")
+    status, servers = await asyncio.gather(_status(request), _servers(request))
+    context = {
+        **await _inbox_context(request, status, servers),
+        **await _running_context(request, status),
+        **_server_counts(status, servers),
+        "steps": _first_steps(request, status, servers),
+    }
+    return WholePage("home/home.html", say("Home"), context, module="home")
 
 
-async def state(request: PageRequest) -> Fragment:
-    """Return what runs and what needs attention, for a page that is open."""
-    return Fragment("home/state.html", await _home_state(request))
+async def inbox(request: PageRequest) -> Fragment:
+    """Return what waits for a person now."""
+    status, servers = await asyncio.gather(_status(request), _servers(request))
+    return Fragment("home/inbox.html", await _inbox_context(request, status, servers))
+
+
+async def running(request: PageRequest) -> Fragment:
+    """Return the jobs, and the assistants that are connected."""
+    return Fragment("home/running.html", await _running_context(request, await _status(request)))
+
+
+async def server_counts(request: PageRequest) -> Fragment:
+    """Return how many servers there are, by state."""
+    status, servers = await asyncio.gather(_status(request), _servers(request))
+    return Fragment("home/servers.html", _server_counts(status, servers))
+
+
+async def step(request: PageRequest) -> Fragment:
+    """Return one of the first steps as it is now; nothing if it is done."""
+    status, servers = await asyncio.gather(_status(request), _servers(request))
+    name = request.query.get("name", "")
+    left = [name] if name in _first_steps(request, status, servers) else []
+    return Fragment("home/steps.html", {"steps": left})
+
+
+async def found_assistants(request: PageRequest) -> Fragment:
+    """Return the assistants of this computer, to connect one: their files are read, so it comes later."""
+    found = await request.call("list_assistants")
+    rows = [row for row in found["assistants"] if row["path"]]
+    return Fragment("home/assistants.html", {"rows": rows[:MOST_ASSISTANTS]})
 
 
 async def today(request: PageRequest) -> Fragment:
-    """Return the calls and the tokens saved today."""
-    found = await _call_or_none(request, "get_usage_stats", start=_today(), by="server", limit=1000)
-    rows = found["results"] if found else []
-    used = [row for row in rows if row["server"]]
-    status = await _call_or_none(request, "hub_status")
-    return Fragment(
-        "home/today.html",
-        {
-            "known": found is not None,
-            "calls": sum(row["calls"] for row in used),
-            "failed": sum(row["failed"] for row in used),
-            "saved": sum(row["saved"] for row in rows),
-            "servers": len(used),
-            "sessions": status.get("sessions") if status else None,
-            "tools": status.get("tools", 0) if status else 0,
-        },
+    """Return the calls and the tokens saved today, and the tools that failed often."""
+    by_server, by_tool = await asyncio.gather(
+        *(
+            _call_or_none(request, "get_usage_stats", start=_today(), by=by, limit=1000)
+            for by in ("server", "tool")
+        )
     )
-
-
-async def failing(request: PageRequest) -> Fragment:
-    """Return the tools of servers that failed often today."""
-    found = await _call_or_none(request, "get_usage_stats", start=_today(), by="tool", limit=1000)
-    rows = [
+    rows = by_server["results"] if by_server else []
+    used = [row for row in rows if row["server"]]
+    failing = [
         row
-        for row in (found["results"] if found else [])
+        for row in (by_tool["results"] if by_tool else [])
         if row["server"] and row["calls"] >= LEAST_CALLS and row["failed"] >= OFTEN * row["calls"]
     ]
-    rows.sort(key=lambda row: row["failed"], reverse=True)
-    return Fragment("home/failing.html", {"rows": rows[:MOST_LISTED]})
+    failing.sort(key=lambda row: row["failed"], reverse=True)
+    context = {
+        "known": by_server is not None,
+        "calls": sum(row["calls"] for row in used),
+        "failed": sum(row["failed"] for row in used),
+        "saved": sum(row["saved"] for row in rows),
+        "failing": failing[:MOST_FAILING],
+    }
+    return Fragment("home/today.html", context)
+
+
+async def renew(request: PageRequest) -> Notice:
+    """Let a key that expires soon be valid for longer."""
+    row = await request.call("keys_update", key=request.query.get("key", ""), expires="90d")
+    return Notice(say("The key {name!n} is valid for 90 more days.", name=row["name"]), events=("keys",))
+
+
+async def project(request: PageRequest) -> Fragment:
+    """Show which servers the files of a project would run, with a button that trusts them."""
+    found = await request.call("show_project", folder=request.query.get("folder", ""))
+    return Fragment("home/project.html", {"found": found})
+
+
+async def trust(request: PageRequest) -> Notice:
+    """Trust the files of a project as they were shown."""
+    folder, version = request.query.get("folder", ""), request.query.get("version", "")
+    found = await request.call("trust_project", folder=folder, version=version)
+    if found["problem"]:
+        return Notice(Message("{why}", why=found["problem"]), kind="error", events=("servers",))
+    message = say(
+        "{count} {count:server is|servers are} used by assistants that work in this project.",
+        count=found["servers"],
+    )
+    return Notice(message, events=("servers",))
+
+
+# -- live calls --------------------------------------------------------------------------------------
+
+
+class Minute(NamedTuple):
+    """A bar of the chart: when it begins, its calls and failures; None if it was not recorded."""
+
+    at: int
+    calls: int | None
+    failed: int
+
+
+async def calls(request: PageRequest) -> Fragment:
+    """Return the latest calls, and the calls of each minute."""
+    listed, figures = await asyncio.gather(
+        request.call("list_live_calls", limit=LOOKED_AT),
+        _call_or_none(request, "get_activity", seconds=MINUTES * 60),
+    )
+    rows = [row for row in listed["results"] if row["server"] or row["face"] == "mcp"]
+    minutes = minutes_of(figures) if figures else []
+    context = {
+        "calls": rows[: MORE_CALLS if request.query.get("rows") == "12" else CALLS],
+        "outcomes": OUTCOMES,
+        "minutes": minutes,
+        "most": max((minute.calls or 0 for minute in minutes), default=0),
+        "sum": sum(minute.calls or 0 for minute in minutes),
+        "failures": sum(minute.failed for minute in minutes),
+    }
+    return Fragment("home/calls.html", context)
+
+
+def minutes_of(figures: Mapping[str, Any]) -> list[Minute]:
+    """Return the minutes of some seconds, the oldest first: whole ones, and the one that has begun last."""
+    start, since = int(figures["from"]), float(figures["since"])
+    end = start + len(figures["calls"])
+    first = end - end % 60 - (MINUTES - 1) * 60
+    found = []
+    for at in range(first, first + MINUTES * 60, 60):
+        inside = slice(max(0, at - start), max(0, min(end, at + 60) - start))
+        recorded = at + 60 > since
+        failed = sum(figures["failed"][inside]) + sum(figures["refused"][inside])
+        found.append(Minute(at, sum(figures["calls"][inside]) if recorded else None, failed))
+    return found
+
+
+# -- the archive -------------------------------------------------------------------------------------
+
+
+async def archive(request: PageRequest) -> Fragment:
+    """Return this day in earlier years, and the latest posts, documents and pages.
+
+    A store that the hub has not opened stays closed, until the person asks for it: it costs memory.
+    """
+    everything = request.query.get("open") == "all"
+    ready = {source: everything or request.has_open(source) for source in ARCHIVES}
+    day, latest, files, read = await asyncio.gather(
+        _or_nothing(on_this_day(request) if ready["posts"] else _nothing()),
+        _or_nothing(latest_posts(request, MOST_RECENT) if ready["posts"] else _nothing()),
+        _or_nothing(recent_documents(request, MOST_RECENT) if ready["documents"] else _nothing()),
+        _or_nothing(recent_pages(request, MOST_RECENT) if ready["pages"] else _nothing()),
+    )
+    closed = [source for source in ARCHIVES if not ready[source] and request.holds(source)]
+    context = {"day": day[:MOST_EARLIER], "latest": latest, "documents": files, "pages": read}
+    return Fragment("home/archive.html", context | {"closed": closed, "kinds": KINDS})
+
+
+async def _nothing() -> list[Any]:
+    return []
+
+
+async def _or_nothing(work: Any) -> list[Any]:
+    """Return the rows of a part of the page; none if it fails, so that the other parts are shown."""
+    try:
+        return list(await work)
+    except TabaneError:
+        return []
+
+
+# -- search ------------------------------------------------------------------------------------------
 
 
 async def search(request: PageRequest) -> Fragment:
@@ -105,10 +257,7 @@ async def search(request: PageRequest) -> Fragment:
     query = request.query.get("q", "").strip()[:2000]
     if not query:
         return Fragment("home/results.html", {"query": "", "groups": [], "count": 0, "warning": ""})
-    found, named = await asyncio.gather(
-        request.call("search_everything", query=query, top_k=FOUND, keywords="typing"),
-        _tools_named(request, query),
-    )
+    found, named = await request.while_connected(_ask(request, query))
     known = {hit["key"] for hit in named}
     hits = [*named, *(hit for hit in found["results"] if hit["kind"] != "tools" or hit["key"] not in known)]
     groups = [
@@ -136,6 +285,14 @@ async def search(request: PageRequest) -> Fragment:
     return Fragment("home/results.html", context)
 
 
+async def _ask(request: PageRequest, query: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """Return what a search over everything finds, and the tools of that name."""
+    return await asyncio.gather(
+        request.call("search_everything", query=query, top_k=FOUND, keywords="typing"),
+        _tools_named(request, query),
+    )
+
+
 async def _tools_named(request: PageRequest, query: str) -> list[dict[str, Any]]:
     """Return the tools whose names contain a word that is being typed, as results."""
     if " " in query or len(query) < LEAST_PART:
@@ -158,43 +315,78 @@ def _text_start(text: str, marks: Sequence[Sequence[int]]) -> list[TextPart]:
 # -- what runs -------------------------------------------------------------------------------------
 
 
-_STATE = ("hub_status", "list_servers", "list_jobs", "list_questions", "list_approvals")
-"""The operations that say what runs and what needs attention."""
+async def _status(request: PageRequest) -> dict[str, Any] | None:
+    found: dict[str, Any] | None = await _call_or_none(request, "hub_status")
+    return found
 
 
-async def _home_state(request: PageRequest) -> dict[str, Any]:
-    status, servers, jobs, questions, approvals = await asyncio.gather(
-        *(_call_or_none(request, name) for name in _STATE)
-    )
+async def _servers(request: PageRequest) -> list[dict[str, Any]] | None:
+    found = await _call_or_none(request, "list_servers")
+    return found["results"] if found else None
+
+
+async def _inbox_context(
+    request: PageRequest, status: Mapping[str, Any] | None, servers: Sequence[Mapping[str, Any]] | None
+) -> dict[str, Any]:
+    changed = [row["definition_changes"] for row in servers or ()]
+    definitions = sum(max(each["waiting"], each["held"]) for each in changed)
     # Nothing here may open the archive or the keys of a hub that has none: they cost memory.
-    keys = await _call_or_none(request, "keys_list") if status and status.get("keys") else None
-    # Servers that need attention come first, then those that run.
-    order = {state: place for place, state in enumerate(SERVER_STATES)}
-    rows = [row | {"shown": state_of_row(row)} for row in (servers["results"] if servers else [])]
-    rows.sort(key=lambda row: (row["healthy"], order.get(row["shown"], 0), row["name"]))
-    running = [job for job in (jobs["results"] if jobs else []) if job["status"] == "running"]
-    counted = Counter(row["shown"] for row in rows)
-    attention = [
-        *_open_approvals(approvals["results"] if approvals else []),
-        *_open_questions(questions["results"] if questions else []),
-        *_hub_problems(status or {}),
-        *_stopped_servers(rows),
-        *_changed_definitions(rows),
-        *_expiring_keys(keys["results"] if keys else []),
-    ]
-    attention.sort(key=lambda one: ("bad", "warn", "").index(one.kind))
+    keys, calls, asked, changes = await asyncio.gather(
+        _call_or_none(request, "keys_list") if status and status.get("keys") else _nothing(),
+        _or_nothing(letters(request)),
+        _or_nothing(open_questions(request)),
+        _or_nothing(waiting(request, MOST_CHANGES) if definitions else _nothing()),
+    )
+    items = inbox_items(request, status or {}, servers or (), keys["results"] if keys else ())
     return {
-        "status": status,
-        "servers": servers is not None,
-        "rows": rows[:MOST_LISTED],
-        "more": max(0, len(rows) - MOST_LISTED),
-        "counted": [(words, counted[state]) for state, words in SERVER_STATES.items() if counted[state]],
-        "states": words_of_state,
-        "jobs": running,
-        "attention": attention[:MOST_LISTED],
-        "more_attention": max(0, len(attention) - MOST_LISTED),
-        "steps": _first_steps(request, status, servers),
+        "letters": calls[:MOST_ITEMS],
+        "more_letters": max(0, len(calls) - MOST_ITEMS),
+        "questions": asked[:MOST_ITEMS],
+        "more_questions": max(0, len(asked) - MOST_ITEMS),
+        "changes": changes,
+        "more_changes": max(0, definitions - len(changes)),
+        "items": items[:MOST_ITEMS],
+        "more_items": max(0, len(items) - MOST_ITEMS),
     }
+
+
+def _server_counts(
+    status: Mapping[str, Any] | None, servers: Sequence[Mapping[str, Any]] | None
+) -> dict[str, Any]:
+    counted = Counter(state_of_row(row) for row in servers or ())
+    return {
+        "servers": None if servers is None else len(servers),
+        "counted": [(words, counted[state]) for state, words in SERVER_STATES.items() if counted[state]],
+        "tools": (status or {}).get("tools", 0),
+    }
+
+
+async def _running_context(request: PageRequest, status: Mapping[str, Any] | None) -> dict[str, Any]:
+    jobs = await _call_or_none(request, "list_jobs")
+    shown = [_job_row(job) for job in (jobs["results"] if jobs else []) if _is_of_today(job)]
+    shown.sort(key=lambda job: job["status"] != "running")
+    return {
+        "jobs": shown[:MOST_JOBS],
+        "more_jobs": max(0, len(shown) - MOST_JOBS),
+        "assistants": (status or {}).get("clients", [])[:MOST_ASSISTANTS],
+        "sessions": (status or {}).get("sessions"),
+        "modes": MODE_NAMES,
+    }
+
+
+def _is_of_today(job: Mapping[str, Any]) -> bool:
+    """Return whether a job runs or ended today. Of those that nobody began, success is no news."""
+    if job["status"] == "running":
+        return True
+    if job["status"] == "done" and not job["owner"]:
+        return False
+    midnight = datetime.now().replace(hour=0, minute=0, second=0, microsecond=0).timestamp()
+    return float(job.get("ended", 0)) >= midnight
+
+
+def _job_row(job: Mapping[str, Any]) -> dict[str, Any]:
+    operation = job["operation"]
+    return {**job, "unit": JOB_UNITS.get(operation), "bytes": operation in BYTE_JOBS}
 
 
 async def _call_or_none(request: PageRequest, operation: str, **params: Any) -> Any:
@@ -211,140 +403,35 @@ def _today() -> str:
     return datetime.now(UTC).astimezone().date().isoformat()
 
 
-def _hub_problems(status: Mapping[str, Any]) -> list[Attention]:
-    problems = []
-    if status.get("problem"):
-        text = say("The settings or the servers file have an error. The earlier ones are in force.")
-        problems.append(Attention(text, "/settings", "bad", status["problem"]))
-    engine = status.get("engine", {})
-    if engine.get("state", "ok") != "ok":
-        text = say("The database cannot be reached.")
-        problems.append(Attention(text, "/health", "bad", engine["error"]))
-    failed = [each for each in engine.get("replicas", ()) if each["state"] == "failed"]
-    if failed:
-        text = say("The local copy of the database fails. Searches go to the database.")
-        problems.append(Attention(text, "/health", "warn", failed[0]["error"]))
-    if status.get("disk_problem"):
-        problems.append(Attention(say("The disk is full."), "/health", "bad", status["disk_problem"]))
-    if status.get("audit_problem"):
-        text = say("Calls are not recorded in the audit log.")
-        problems.append(Attention(text, "/audit", "bad", status["audit_problem"]))
-    if status.get("keys_problem"):
-        problems.append(Attention(say("API keys cannot be read."), "/keys", "bad", status["keys_problem"]))
-    if status.get("model_problem"):
-        text = say("There is no embedding model. Search finds keywords only.")
-        problems.append(Attention(text, "/settings", "warn", status["model_problem"]))
-    elif status.get("model") == "none":
-        problems.append(
-            Attention(
-                say("The embedding model is switched off. Search finds keywords only."), "/settings", ""
-            )
-        )
-    return problems + [
-        Attention(
-            say(
-                "The project {folder} defines {count} MCP {count:server|servers} that you have not trusted.",
-                folder=offer["folder"],
-                count=offer["servers"],
-            ),
-            "/servers",
-            "",
-            f"tabane projects trust {shlex.quote(offer['folder'])}",
-        )
-        for offer in status.get("projects_offered", ())
-        if offer["servers"]
-    ]
-
-
-def _stopped_servers(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
-    return [
-        Attention(
-            say("{server!n} does not run.", server=row["name"]),
-            f"/servers/{quote(row['name'], safe='')}",
-            "bad",
-            row["error"] or "",
-        )
-        for row in rows
-        if not row["healthy"] and row["state"] != "disabled"
-    ]
-
-
-def _changed_definitions(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
-    changed = [row for row in rows if any(row["definition_changes"].values())]
-    if not changed:
-        return []
-    waiting = sum(row["definition_changes"]["waiting"] for row in changed)
-    held = sum(row["definition_changes"]["held"] for row in changed)
-    suspicious = any(row["definition_changes"]["suspicious"] for row in changed)
-    names = ", ".join(row["name"] for row in changed)
-    if held and suspicious:
-        text = say(
-            "{count} {count:definition|definitions} of servers {count:looks|look} like an attack and "
-            "{count:is|are} held back.",
-            count=held,
-        )
-    elif held:
-        text = say("{count} {count:definition|definitions} of servers {count:is|are} held back.", count=held)
-    else:
-        text = say("{count} {count:definition|definitions} of servers changed.", count=waiting)
-    return [Attention(text, "/changes", "bad" if suspicious else "warn", names)]
-
-
-def _open_questions(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
-    if not rows:
-        return []
-    text = say(
-        "{count} {count:question of a server waits|questions of servers wait} for an answer.", count=len(rows)
-    )
-    names = ", ".join(dict.fromkeys(row["server"] for row in rows))
-    return [Attention(text, "/questions", "warn", names)]
-
-
-def _open_approvals(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
-    waiting = [row for row in rows if row["state"] == "open"]
-    if not waiting:
-        return []
-    text = say("{count} {count:call waits|calls wait} for your approval.", count=len(waiting))
-    names = ", ".join(dict.fromkeys(row["tool"] for row in waiting))
-    return [Attention(text, "/approvals", "warn", names)]
-
-
-def _expiring_keys(rows: Sequence[Mapping[str, Any]]) -> list[Attention]:
-    expiring = []
-    for key in rows:
-        expires = key.get("expires")
-        if isinstance(expires, str):
-            try:
-                expires = datetime.fromisoformat(expires.replace("Z", "+00:00")).timestamp()
-            except ValueError:
-                continue
-        left = expires - time.time() if isinstance(expires, int | float) else 0
-        if key.get("state", "active") == "active" and 0 < left < EXPIRING:
-            days = max(1, round(left / 86_400))
-            text = say("The key {name!n} expires in {days} {days:day|days}.", name=key["name"], days=days)
-            expiring.append(Attention(text, "/keys"))
-    return expiring
-
-
-def _first_steps(request: PageRequest, status: Any, servers: Any) -> list[str]:
+def _first_steps(
+    request: PageRequest, status: Mapping[str, Any] | None, servers: Sequence[Any] | None
+) -> list[str]:
     """Return the first steps that are not done yet, for somebody new who may do them."""
-    if status is None:
+    if status is None or (servers and status.get("tools")):
         return []
-    steps = []
-    if servers is not None and not servers["results"]:
-        steps.append("server")
-    if not status.get("sessions"):
-        steps.append("assistant")
-    if request.may("import_posts"):
-        steps.append("posts")  # whether there are some is not asked: that opens the archive
-    new = "server" in steps or status.get("tools") == 0
-    return steps if new else []
+    posts, pages = request.holds("posts"), request.holds("pages")
+    open_steps = {
+        "assistant": not status.get("sessions") and request.may("set_up_assistants"),
+        "posts": not posts and request.may("import_posts"),
+        "page": not pages and request.may("read_url_content"),
+        "server": not servers and request.may("add_server"),
+    }
+    # Who only searches an archive does not need the rest.
+    return [] if posts and pages else [name for name in STEPS if open_steps[name]]
 
 
 ROUTES = (
     PageRoute("/", home),
-    PageRoute("/home/state", state),
+    PageRoute("/home/inbox", inbox),
+    PageRoute("/home/running", running),
+    PageRoute("/home/servers", server_counts),
+    PageRoute("/home/step", step),
+    PageRoute("/home/assistants", found_assistants),
     PageRoute("/home/today", today),
-    PageRoute("/home/failing", failing),
+    PageRoute("/home/calls", calls),
+    PageRoute("/home/archive", archive),
     PageRoute("/home/search", search),
+    PageRoute("/home/project", project),
+    PageRoute("/home/project", trust, "POST"),
+    PageRoute("/home/renew", renew, "POST"),
 )

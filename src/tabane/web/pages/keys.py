@@ -8,7 +8,16 @@ from typing import Any
 
 from tabane.errors import BadArguments, ConfigurationError, TabaneError, UnknownName
 from tabane.messages import say
-from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
+from tabane.web.page import (
+    FileDownload,
+    Fragment,
+    PageAnswer,
+    PageRequest,
+    PageRoute,
+    Redirect,
+    WholePage,
+)
+from tabane.web.table_exports import collect_rows, export_format, table_file
 
 PAGE = 100
 """Keys that are shown at once."""
@@ -35,9 +44,21 @@ _KEY_FORM = {
 }
 
 
-async def key_list(request: PageRequest) -> WholePage | Fragment:
-    """Show the keys, by name."""
+COLUMNS = (
+    *("name", "person", "id", "state", "allow", "deny", "read_only", "profile", "tier"),
+    *("created", "last_used", "expires", "revoked"),
+)
+"""Columns of the keys as a file."""
+
+
+async def key_list(request: PageRequest) -> WholePage | Fragment | FileDownload:
+    """Show the keys, by name, or return them as a file."""
     revoked = request.query.get("revoked") == "1"
+    if format := export_format(request):
+        rows, cut = await collect_rows(
+            request, "keys_list", part=1000, cursor=("after", "next"), revoked=revoked
+        )
+        return table_file(format, "keys", COLUMNS, rows, cut=cut)
     found = await request.call(
         "keys_list", revoked=revoked, limit=PAGE, after=request.query.get("after") or None
     )
@@ -214,6 +235,21 @@ async def profile_page(request: PageRequest) -> WholePage:
     return WholePage("profiles/form.html", say("Profile"), context, module="forms")
 
 
+async def preview_profile(request: PageRequest) -> Fragment:
+    """Show what the patterns of a form would allow now, while somebody writes them."""
+    form = {**_PROFILE_FORM, **await request.form()}
+    allow = patterns(form["allow"])
+    context = {"draft": None, "problem": None, "profile": form.get("profile", "")}
+    if not allow and "tier" in form:
+        return Fragment("profiles/preview.html", context)  # a key without patterns is none
+    draft = {"allow": allow, "deny": patterns(form["deny"]), "read_only": bool(form["read_only"])}
+    try:
+        context["draft"] = (await request.call("profiles_list", draft=draft))["draft"]
+    except BadArguments as error:
+        context["problem"] = error.text(request.lang)
+    return Fragment("profiles/preview.html", context)
+
+
 async def save_profile(request: PageRequest) -> PageAnswer:
     """Create a profile, or replace it."""
     form = {**_PROFILE_FORM, **await request.form()}
@@ -261,6 +297,7 @@ ROUTES = (
     PageRoute("/profiles", profile_list),
     PageRoute("/profiles", save_profile, "POST"),
     PageRoute("/profiles/new", new_profile),
+    PageRoute("/profiles/preview", preview_profile, "POST"),
     PageRoute("/profiles/{name}", profile_page),
     PageRoute("/profiles/{name}/remove", remove_profile, "POST"),
 )

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import calendar
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from tabane.errors import BadArguments, TabaneError, UnknownName
+from tabane.errors import BadArguments, Forbidden, TabaneError, UnknownName
 from tabane.messages import Message, say
-from tabane.web.page import Fragment, Json, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
+from tabane.web.page import (
+    FileDownload,
+    Fragment,
+    Json,
+    PageAnswer,
+    PageRequest,
+    PageRoute,
+    Redirect,
+    WholePage,
+)
+from tabane.web.table_exports import Format, collect_rows, export_format, table_file
 
 MOST_NAMES = 100
 
@@ -148,6 +160,7 @@ FEW = 10
 
 LOG_TYPES: Mapping[int, Message] = {2: say("Like"), 3: say("Bookmark")}
 TYPE_NAMES: Mapping[int, Message] = {1: say("Posts"), 2: say("Likes"), 3: say("Bookmarks")}
+TYPE_CODES: Mapping[str, int] = {"post": 1, "like": 2, "bookmark": 3}
 MODES: Mapping[str, Message] = {
     "": say("Meaning of the post"),
     "hybrid": say("Words and meaning"),
@@ -161,23 +174,187 @@ MODES: Mapping[str, Message] = {
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
-async def timeline(request: PageRequest) -> WholePage:
-    """Show the posts, newest first."""
-    size = await request.call("get_database_stats")
-    jobs = await running_imports(request)
+async def timeline(request: PageRequest) -> WholePage | FileDownload:
+    """Show the posts, newest first, or return them as a file."""
+    if format := export_format(request):
+        return await _export(request, format)
+    size, jobs = await asyncio.gather(request.call("get_database_stats"), running_imports(request))
     if not size["total_posts"]:
-        return WholePage("posts/empty.html", say("Posts"), {"jobs": jobs})
-    page = await _timeline_page(request)
-    status = await request.call("get_status")
+        return WholePage("posts/empty.html", say("Posts"), {"jobs": jobs}, module="posts")
+    filters, page = PostFilterQuery.of(request.query), await _timeline_page(request)
+    text = request.query.get("q", "")[:1000]
     context = {
         "size": size,
-        "data": status["data_stats"],
         "jobs": jobs,
-        "filters": PostFilterQuery.of(request.query),
-        "given": {name: request.query.get(name, "") for name in ("q", "user", "tag", "type", "from", "to")},
+        "filters": filters,
+        "chips": _chips(filters, text),
+        "given": {name: request.query.get(name, "") for name in ("q", "user", "tag", "type")},
+        "query": filters.query(q=text),
         **page,
     }
     return WholePage("posts/timeline.html", say("Posts"), context, module="posts")
+
+
+def _chips(filters: PostFilterQuery, text: str) -> list[tuple[Message, str]]:
+    """Return each filter in force in words, with the address of the timeline without it."""
+    found: list[tuple[Message, PostFilterQuery]] = [
+        *(
+            (Message("{name}", name=f"@{name}"), filters._replace(users=_without(filters.users, name)))
+            for name in filters.users
+        ),
+        *(
+            (say("Tag {tag}", tag=name), filters._replace(tags=_without(filters.tags, name)))
+            for name in filters.tags
+        ),
+        *(
+            (TYPE_NAMES[TYPE_CODES[name]], filters._replace(types=_without(filters.types, name)))
+            for name in filters.types
+        ),
+    ]
+    if filters.since and filters.until:
+        days = say("{first} to {last}", first=filters.since, last=filters.until)
+        found.append((days, filters._replace(since="", until="")))
+    elif filters.since:
+        found.append((say("From {day}", day=filters.since), filters._replace(since="")))
+    elif filters.until:
+        found.append((say("Up to {day}", day=filters.until), filters._replace(until="")))
+    chips = [(label, _timeline_url(rest, text)) for label, rest in found]
+    return [*chips, *([(Message("{name}", name=f"“{text}”"), _timeline_url(filters, ""))] if text else [])]
+
+
+def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return tuple(each for each in names if each != name)
+
+
+def _timeline_url(filters: PostFilterQuery, text: str) -> str:
+    query = filters.query(q=text)
+    return f"/posts?{query}" if query else "/posts"
+
+
+EXPORTED = ("id", "time", "user", "type", "text", "url", "tags")
+
+
+async def _export(request: PageRequest, format: Format) -> FileDownload:
+    """Return the posts that match the filters as a file."""
+    filters, text = PostFilterQuery.of(request.query), request.query.get("q", "")[:1000]
+    rows, cut = await collect_rows(
+        request, "list_posts", part=100, search_term=text or None, **filters.parameters()
+    )
+    names = {code: name for name, code in TYPE_CODES.items()}
+    posts = (row["post"] for row in rows)
+    lines = (
+        {
+            "id": post["post_id_str"], "time": post["timestamp"], "user": post["user"],
+            "type": names.get(post["log_type"], ""), "text": post["content"], "url": post["url"],
+            "tags": ", ".join(post.get("tags", [])),
+        }
+        for post in posts
+    )  # fmt: skip
+    return table_file(format, "posts", EXPORTED, lines, cut=cut)
+
+
+MOST_VALUES = 8
+"""Values of a facet."""
+
+
+class FacetValue(NamedTuple):
+    """A value of a facet, how many posts have it, and the address of the timeline with only them.
+
+    The address of one that is chosen leads to the timeline without it.
+    """
+
+    label: str | Message
+    posts: int
+    url: str
+    chosen: bool
+
+
+async def facets(request: PageRequest) -> Fragment:
+    """Return what the posts of the timeline can be narrowed to, and this day in earlier years."""
+    filters, text = PostFilterQuery.of(request.query), request.query.get("q", "")[:1000]
+    term = text or None
+
+    async def counted(field: str, others: PostFilterQuery) -> list[Mapping[str, Any]]:
+        rows: list[Mapping[str, Any]] = await request.call(
+            "get_post_facets", field=field, limit=MOST_VALUES, search_term=term, **others.parameters()
+        )
+        return rows
+
+    years, people, kinds, words, days = await asyncio.gather(
+        request.call("get_timeline", unit="year", search_term=term, **filters.parameters(dates=False)),
+        counted("user", filters._replace(users=())),
+        counted("log_type", filters._replace(types=())),
+        counted("tags", filters._replace(tags=())),
+        _nothing() if filters or text else on_this_day(request),
+    )
+    groups = [
+        (say("Year"), _years(filters, text, years)),
+        (
+            say("User"),
+            _named(
+                text,
+                people,
+                filters.users,
+                lambda name: f"@{name}",
+                lambda some: filters._replace(users=some),
+            ),
+        ),
+        (
+            say("Type"),
+            _named(text, kinds, filters.types, _type_name, lambda some: filters._replace(types=some)),
+        ),
+        (say("Tag"), _named(text, words, filters.tags, str, lambda some: filters._replace(tags=some))),
+    ]
+    return Fragment(
+        "posts/facets.html",
+        {
+            "groups": [(name, values) for name, values in groups if len(values) > 1 or _any_chosen(values)],
+            "days": days,
+        },
+    )
+
+
+async def _nothing() -> list[Any]:
+    return []
+
+
+def _type_name(name: str) -> Message:
+    return TYPE_NAMES[TYPE_CODES.get(name, 1)]
+
+
+def _any_chosen(values: Sequence[FacetValue]) -> bool:
+    return any(value.chosen for value in values)
+
+
+def _years(filters: PostFilterQuery, text: str, rows: Sequence[Mapping[str, Any]]) -> list[FacetValue]:
+    found = []
+    for row in reversed(rows):
+        span = (f"{row['period']}-01-01", f"{row['period']}-12-31")
+        chosen = (filters.since, filters.until) == span
+        since, until = ("", "") if chosen else span
+        url = _timeline_url(filters._replace(since=since, until=until), text)
+        if row["post_count"] or chosen:
+            found.append(FacetValue(row["period"], row["post_count"], url, chosen))
+    return found
+
+
+def _named(
+    text: str,
+    rows: Sequence[Mapping[str, Any]],
+    chosen: tuple[str, ...],
+    label: Callable[[str], str | Message],
+    narrow: Callable[[tuple[str, ...]], PostFilterQuery],
+) -> list[FacetValue]:
+    """Return the values of a facet. ``narrow`` returns the filters with those values of it."""
+    return [
+        FacetValue(
+            label(row["value"]),
+            row["post_count"],
+            _timeline_url(narrow(() if row["value"] in chosen else (row["value"],)), text),
+            row["value"] in chosen,
+        )
+        for row in rows
+    ]
 
 
 async def listed(request: PageRequest) -> Fragment:
@@ -232,10 +409,21 @@ async def one(request: PageRequest) -> WholePage:
         post = await request.call("get_post", post_id=key)
     except BadArguments as error:
         raise UnknownName(error.message) from None
-    same = await request.call("list_posts", duplicates_of=key, limit=MOST_DUPLICATES)
+    shown = shown_post(post)
+    day = {"from": shown["day"], "to": shown["day"]} if shown["day"] else None
+    same, beside = await asyncio.gather(
+        request.call("list_posts", duplicates_of=key, limit=MOST_DUPLICATES),
+        request.rows("list_posts", date_filter=day, limit=FEW) if day else _nothing(),
+    )
     others = [shown_post(row["post"]) for row in same["results"] if row["post"]["post_id_str"] != key]
     title = say("Post of @{user}", user=post["user"]) if post["user"] else say("Post {id}", id=key)
-    context = {"post": shown_post(post), "title": title, "duplicates": others, "modes": MODES}
+    context = {
+        "post": shown,
+        "title": title,
+        "duplicates": others,
+        "same_day": [shown_post(row["post"]) for row in beside if row["post"]["post_id_str"] != key],
+        "modes": MODES,
+    }
     return WholePage("posts/one.html", title, context, module="posts")
 
 
@@ -261,6 +449,57 @@ async def users(request: PageRequest) -> WholePage | Fragment:
 async def tags(request: PageRequest) -> WholePage | Fragment:
     """Show the tags with their numbers of posts."""
     return await _counted_page(request, "tag", say("Tags"))
+
+
+# -- for the home page ------------------------------------------------------------------------------
+
+MOST_YEARS, OF_A_YEAR = 12, 2
+"""Earlier years of a day that are looked at, the latest first, and posts of each that are shown."""
+
+
+class EarlierDay(NamedTuple):
+    """The same day of an earlier year: the last posts of it, how many there are, and where all are."""
+
+    year: int
+    ago: int
+    posts: list[dict[str, Any]]
+    total: int
+    url: str
+
+
+async def on_this_day(request: PageRequest, today: date | None = None) -> list[EarlierDay]:
+    """Return the posts of this day in earlier years, the latest year first; without years that have none.
+
+    Nothing is opened for somebody who may not list posts, or if there are none. ``today`` is that of the
+    hub's machine if it is not given.
+    """
+    if not (request.may("list_posts") and request.holds("posts")):
+        return []
+    earliest = str((await request.call("get_database_stats"))["date_range"]["earliest"] or "")[:4]
+    today = today or date.today()
+    first = max(int(earliest), today.year - MOST_YEARS) if earliest.isdecimal() else today.year
+    found = [_earlier_day(request, today, year) for year in range(today.year - 1, first - 1, -1)]
+    return [day for day in await asyncio.gather(*found) if day is not None]
+
+
+async def _earlier_day(request: PageRequest, today: date, year: int) -> EarlierDay | None:
+    """Return the day in that year; None if it has no posts, or the year has no such day."""
+    try:
+        day = today.replace(year=year).isoformat()
+    except ValueError:  # 29 February
+        return None
+    listed = await request.call("list_posts", limit=OF_A_YEAR, date_filter={"from": day, "to": day})
+    if not listed["results"]:
+        return None
+    shown = [shown_post(row["post"]) for row in listed["results"]]
+    return EarlierDay(year, today.year - year, shown, listed["total"], f"/posts?from={day}&to={day}")
+
+
+async def latest_posts(request: PageRequest, count: int = 3) -> list[dict[str, Any]]:
+    """Return the newest posts as :func:`shown_post` does. Opens nothing if there is no archive."""
+    if not (request.may("list_posts") and request.holds("posts")):
+        return []
+    return [shown_post(row["post"]) for row in await request.rows("list_posts", limit=count)]
 
 
 async def _counted_page(request: PageRequest, member: str, title: Message) -> WholePage | Fragment:
@@ -291,24 +530,26 @@ async def _counted_page(request: PageRequest, member: str, title: Message) -> Wh
 
 
 async def statistics(request: PageRequest) -> WholePage:
-    """Show the size of the archive, posts by year and type, and the most frequent users and tags."""
-    size = await request.call("get_database_stats")
-    status = await request.call("get_status")
-    years = await request.call("get_timeline", unit="year")
-    kinds = await request.call("get_post_facets", field="log_type")
-    top_users = await request.call("list_post_users", limit=FEW)
-    top_tags = await request.call("list_post_tags", limit=FEW)
-    codes = {"post": 1, "like": 2, "bookmark": 3}
+    """Show the size of the archive, posts by month, year and type, and the most frequent users and tags."""
+    size, status, years, kinds, top_users, top_tags = await asyncio.gather(
+        request.call("get_database_stats"),
+        request.call("get_status"),
+        request.call("get_timeline", unit="year"),
+        request.call("get_post_facets", field="log_type"),
+        request.call("list_post_users", limit=FEW),
+        request.call("list_post_tags", limit=FEW),
+    )
     context = {
         "size": size,
         "data": status["data_stats"],
         "model": status["model"],
         "years": [(row["period"], row["post_count"]) for row in reversed(years)],
-        "kinds": [(TYPE_NAMES[codes.get(row["value"], 1)], row["post_count"]) for row in kinds],
+        "kinds": [(row["value"], row["post_count"]) for row in kinds],
+        "type_names": {name: TYPE_NAMES[code] for name, code in TYPE_CODES.items()},
         "users": [(row["user"], row["post_count"]) for row in top_users["results"]],
         "tags": [(row["tag"], row["post_count"]) for row in top_tags["results"]],
     }
-    return WholePage("posts/statistics.html", say("Statistics"), context)
+    return WholePage("posts/statistics.html", say("Statistics"), context, module="posts")
 
 
 async def months(request: PageRequest) -> Json:
@@ -351,7 +592,7 @@ async def form(request: PageRequest) -> WholePage:
     job = await _import_job(request, key) if key else next(iter(running), None)
     values = dict.fromkeys((*_FIELDS, "prune"), "")
     allowed = request.may("import_posts")
-    context = {"values": values, "errors": {}, "allowed": allowed, **_progress_context(job)}
+    context = {"values": values, "errors": {}, "allowed": allowed, **_progress_context(job, key)}
     return WholePage("posts/import.html", say("Import posts"), context, module="posts")
 
 
@@ -378,6 +619,32 @@ async def start(request: PageRequest) -> PageAnswer:
     return Redirect(f"/posts/import?job={job['job']}")
 
 
+async def check_upload(request: PageRequest) -> Json:
+    """Return why files of so many bytes cannot be sent now; empty if they can."""
+    _require_import(request)
+    given = request.query.get("size", "")
+    problem = request.uploads.problem(int(given) if given.isdecimal() else 0)
+    return Json({"problem": problem.render(request.lang) if problem else ""})
+
+
+async def upload(request: PageRequest) -> Json:
+    """Receive files that were dropped or chosen, and start their import."""
+    _require_import(request)
+    key, names = await request.uploads.receive(request.stream())
+    try:
+        job = await request.call("import_posts", files=names, upload=key)
+    except BaseException:
+        await request.uploads.remove(key)
+        raise
+    return Json({"job": job["job"], "url": f"/posts/import?job={job['job']}"})
+
+
+def _require_import(request: PageRequest) -> None:
+    """Raise Forbidden before anything is received from somebody who may not import posts."""
+    if not request.may("import_posts"):
+        raise Forbidden(say("An administrator of this hub can import posts."))
+
+
 def _rejected_form(values: Mapping[str, str], errors: Mapping[str, str]) -> Fragment:
     context = {"values": values, "errors": errors, "allowed": True}
     return Fragment("posts/import_form.html", context, status=422)
@@ -396,8 +663,9 @@ def _read_path(text: str) -> str:
 
 async def progress(request: PageRequest) -> Fragment:
     """Return the state of a job."""
-    job = await _import_job(request, request.query.get("job", ""))
-    return Fragment("posts/import_progress.html", _progress_context(job))
+    key = request.query.get("job", "")
+    context = _progress_context(await _import_job(request, key), key)
+    return Fragment("posts/import_progress.html", context)
 
 
 async def cancel(request: PageRequest) -> Fragment:
@@ -419,7 +687,8 @@ async def _import_job(request: PageRequest, key: str) -> Mapping[str, Any] | Non
     return found if found["operation"] in ("import_posts", "open_posts") else None
 
 
-def _progress_context(job: Mapping[str, Any] | None) -> dict[str, Any]:
+def _progress_context(job: Mapping[str, Any] | None, key: str = "") -> dict[str, Any]:
+    """Return what the templates need of a job. ``key`` is the one of the address, which may be forgotten."""
     result = (job or {}).get("result") or {}
     bad = result.get("bad_rows", [])
     sources = [
@@ -432,7 +701,9 @@ def _progress_context(job: Mapping[str, Any] | None) -> dict[str, Any]:
     ]
     return {
         "job": job,
+        "lost": bool(key) and job is None,
         "report": result if "sources" in result else None,
+        "sentences": _report_sentences(result) if "sources" in result else [],
         "unchanged": bool(result.get("unchanged_files")),
         "sources": sources,
         "bad_rows": bad[:MOST_SHOWN],
@@ -440,14 +711,32 @@ def _progress_context(job: Mapping[str, Any] | None) -> dict[str, Any]:
     }
 
 
+def _report_sentences(report: Mapping[str, Any]) -> list[Message]:
+    """Return the result of an import in words."""
+    new, changed, there = report["new"], report["changed"], report["unchanged"]
+    removed, bad = report["removed"], report["bad"]
+    found = [
+        (new, say("{count:,} new {count:post was|posts were} imported.", count=new)),
+        (changed, say("{count:,} {count:post|posts} changed.", count=changed)),
+        (there, say("{count:,} {count:post was|posts were} there already.", count=there)),
+        (removed, say("{count:,} {count:post was|posts were} removed.", count=removed)),
+        (bad, say("{count:,} {count:row|rows} could not be read: the reasons are below.", count=bad)),
+    ]
+    nothing = [] if new or changed or removed else [say("There is nothing new in the files.")]
+    return [*nothing, *(sentence for count, sentence in found if count)]
+
+
 ROUTES = (
     PageRoute("/posts/import", form),
     PageRoute("/posts/import", start, method="POST"),
+    PageRoute("/posts/import/upload", check_upload),
+    PageRoute("/posts/import/upload", upload, method="POST"),
     PageRoute("/posts/import/progress", progress),
     PageRoute("/posts/import/cancel", cancel, method="POST"),
     PageRoute("/posts", timeline),
     PageRoute("/posts/list", listed),
     PageRoute("/posts/months", months),
+    PageRoute("/posts/facets", facets),
     PageRoute("/posts/users", users),
     PageRoute("/posts/tags", tags),
     PageRoute("/posts/statistics", statistics),

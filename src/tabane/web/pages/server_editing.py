@@ -11,6 +11,7 @@ from urllib.parse import quote, urlsplit
 
 from tabane.errors import CallerError, TabaneError
 from tabane.messages import Message, say
+from tabane.net.target import is_loopback
 from tabane.web.page import Fragment, PageAnswer, PageRequest, PageRoute, Redirect, WholePage
 
 LARGEST = 64 << 10
@@ -455,7 +456,11 @@ def meaning(definition: Mapping[str, Any]) -> dict[str, Any]:
     url = definition.get("url")
     if url and definition.get("type") != "stdio":
         parts = urlsplit(str(url))
-        return {"host": parts.hostname or str(url), "address": str(url), "open": parts.scheme == "http"}
+        return {
+            "host": parts.hostname or str(url),
+            "address": str(url),
+            "open": parts.scheme == "http" and not is_loopback(parts.hostname or ""),
+        }
     command = [str(definition.get("command", "")), *map(str, definition.get("args") or ())]
     return {
         "command": shlex.join(command).replace("'***'", "***"),

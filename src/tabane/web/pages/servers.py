@@ -10,6 +10,7 @@ from urllib.parse import quote, urlencode
 from tabane.errors import UnknownName
 from tabane.messages import Message, say
 from tabane.messages.server_states import state_of_row, words_of_state
+from tabane.text.units import duration_text
 from tabane.web.page import Fragment, Json, Notice, PageRequest, PageRoute, Redirect, WholePage
 from tabane.web.pages import server_editing
 from tabane.web.pages.questions import shown_link
@@ -84,7 +85,7 @@ async def tools_of(request: PageRequest, name: str, offset: int = 0) -> dict[str
     shown = rows[offset : offset + TOOLS_PER_PAGE]
     return {
         "name": name,
-        "tools": [row | _split_signature(row) for row in shown],
+        "tools": [row | split_signature(row["name"], row["signature"]) for row in shown],
         "total": len(found["results"]),
         "found": len(rows),
         "tokens": sum(row.get("tokens", 0) for row in rows),
@@ -106,9 +107,9 @@ async def tool_detail(request: PageRequest) -> Fragment:
     return Fragment("servers/tool.html", context)
 
 
-def _split_signature(row: Mapping[str, Any]) -> dict[str, str]:
+def split_signature(name: str, signature: str) -> dict[str, str]:
     """Return the arguments and the purpose of a signature ``name {args} [marks]: purpose``."""
-    rest = str(row["signature"]).removeprefix(str(row["name"])).strip()
+    rest = signature.removeprefix(name).strip()
     end = _closing_position(rest)
     return {"arguments": rest[:end], "purpose": rest[end:].partition(": ")[2]}
 
@@ -190,11 +191,14 @@ PER_PAGE = 100
 LOG_LINES = 500
 """Lines of stderr that a page begins with, and gets at once at most."""
 
-TROUBLE = frozenset({"waiting", "circuit open"})
+LOGIN = "login required"
+TROUBLE = frozenset({"waiting", "circuit open", LOGIN})
+LOGIN_NEEDED = frozenset({"needed", "waiting", "failed"})
+"""States of a login in which a server waits for a person."""
 
 FILTERS: Mapping[str, Message] = {
     "": say("All states"),
-    "running": say("Running"),
+    "running": say("Running now"),
     "trouble": say("Need attention"),
     "disabled": say("Disabled"),
 }
@@ -219,7 +223,7 @@ async def server_rows(request: PageRequest) -> Fragment:
 
 
 async def _list_context(request: PageRequest) -> dict[str, Any]:
-    rows = [_server_row(row) for row in (await request.call("list_servers"))["results"]]
+    rows = [server_row(row) for row in (await request.call("list_servers"))["results"]]
     counts = {name: sum(1 for row in rows if _is_in(row, name)) for name in FILTERS}
     text, chosen = request.query.get("q", "").strip(), request.query.get("show", "")
     words = text.casefold().split()
@@ -228,7 +232,7 @@ async def _list_context(request: PageRequest) -> dict[str, Any]:
         searched = " ".join((row["name"], row["description"] or "", *row["tags"])).casefold()
         if _is_in(row, chosen) and all(word in searched for word in words):
             found.append(row)
-    found.sort(key=lambda row: row["name"].casefold())
+    found.sort(key=lambda row: (not row["trouble"], row["name"].casefold()))
     pages = max(1, -(-len(found) // PER_PAGE))
     page = min(_read_number(request.query.get("page", ""), 1), pages)
     return {
@@ -256,20 +260,33 @@ def _is_in(row: Mapping[str, Any], name: str) -> bool:
     return not name or bool(row["state"] == name)
 
 
-def _server_row(row: Mapping[str, Any]) -> dict[str, Any]:
+def server_row(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a server as the templates have it: with its URL, and its state in words and color."""
-    label, kind = words_of_state(state := state_of_row(row))
-    trouble = state == "unable" or row["state"] in TROUBLE or bool(row["error"] and not row["switched_off"])
+    state, login = state_of_row(row), (row.get("login") or {}).get("state")
+    needs_login = row["state"] == LOGIN or (login in LOGIN_NEEDED and not row["error"])
+    needs_login = needs_login and row["state"] != "disabled"
+    label, kind = words_of_state(LOGIN if needs_login else state)
+    trouble = needs_login or state == "unable" or row["state"] in TROUBLE
+    trouble = trouble or bool(row["error"] and not row["switched_off"])
     if trouble and row["state"] == "ready":
         kind = "warn"
     return {
         **row,
+        "needs_login": needs_login,
+        "problem": _problem(row) if trouble and not needs_login else "",
         "url": server_url(row["name"]),
         "label": label,
         "kind": kind,
         "trouble": trouble,
         "memory": None if row["memory_mb"] is None else row["memory_mb"] * 1e6,
     }
+
+
+def _problem(row: Mapping[str, Any]) -> str:
+    """Return what is wrong with a server in one line: what its program wrote about it, else the error."""
+    if row["cause"]:
+        return str(row["cause"]["line"])
+    return str(row["reason"] or row["error"] or "").partition("\n")[0]
 
 
 def _read_number(text: str, lowest: int) -> int:
@@ -299,15 +316,18 @@ async def one_server(request: PageRequest) -> WholePage:
             context["server"]["tools"] if key == "tools" else None,
         )
         for key, label in VIEWS.items()
+        if key != "log" or context["server"]["transport"] == "stdio"  # only a program has a log here
     ]
     context["view"] = view if view in VIEWS else ""
+    if not context["view"]:
+        context |= _facts(context["server"])
     context["current"] = server_url(name) + (f"?view={context['view']}" if context["view"] else "")
     return WholePage("servers/server.html", Message(name), context, module="servers")
 
 
 async def _server_context(request: PageRequest, name: str) -> dict[str, Any]:
     return {
-        "server": _server_row(await request.call("show_server", name=name)),
+        "server": server_row(await request.call("show_server", name=name)),
         "name": name,
         "url": server_url(name),
     }
@@ -321,7 +341,54 @@ async def _view_context(request: PageRequest, name: str, view: str) -> dict[str,
     if view == "definition":
         found = await request.call("show_definition", name=name)
         return {"shown": found, "json": json.dumps({name: found["definition"]}, indent=2, ensure_ascii=False)}
-    return {}
+    runs = None
+    if request.may("show_definition"):
+        runs = server_editing.meaning((await request.call("show_definition", name=name))["ours"])
+    return {"runs": runs}
+
+
+SHARED: Mapping[str, Message] = {
+    "hub": say("all assistants"),
+    "roots": say("assistants in the same folder"),
+    "client": say("nobody: one process for each assistant"),
+}
+
+
+def _facts(server: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts of the overview as labels and values, the few that matter first."""
+    sandbox = server.get("sandbox") or {}
+    kind = sandbox.get("image") or sandbox.get("preset")
+    caged = f"{kind}: {sandbox.get('problem') or ', '.join(sandbox['mechanism'])}" if sandbox else None
+    longest = server["max_result_tokens"]
+    facts = [
+        (say("Server"), server["about"]),
+        (say("Working folder"), server["cwd"] if server["transport"] == "stdio" else None),
+        (say("Sandbox"), caged),
+        (say("Left open by the sandbox"), " ".join(sandbox.get("uncovered") or ())),
+        (say("Shared by"), SHARED[server["share"]]),
+        (say("Timeout"), duration_text(server["timeout"])),
+        (say("Tags"), ", ".join(server["tags"])),
+        (say("Category"), server["category"]),
+    ]
+    more = [
+        (say("Transport"), server["transport"]),
+        (say("Protocol"), server["version"]),
+        (say("Keywords"), ", ".join(server["keywords"])),
+        (say("Example requests"), " / ".join(server["examples"])),
+        (say("Processes"), ", ".join(map(str, server["pids"]))),
+        (say("Calls at the same time"), server["max_concurrency"]),
+        (
+            say("Longest result"),
+            say("{count:,} {count:token|tokens}", count=longest) if longest else None,
+        ),
+        (say("Prompts"), server["prompts"]),
+        (say("Resources"), server["resources"]),
+        (say("Resource templates"), server["templates"]),
+        (say("Starts"), server["starts"]),
+        (say("Unexpected ends"), server["deaths"]),
+        (say("Unreadable lines"), server["skipped_lines"] or None),
+    ]
+    return {"facts": facts, "more_facts": more}
 
 
 async def server_live(request: PageRequest) -> Fragment:

@@ -18,6 +18,7 @@ import msgspec
 from tabane.errors import BadArguments, TabaneError, Unauthorized, UpstreamError
 from tabane.messages import Message, say
 from tabane.text.control_characters import shown_controls
+from tabane.web.flow_labels import LABELS, ORIGINS
 from tabane.web.headers import allowed_domains
 from tabane.web.page import Fragment, Json, PageRequest, PageRoute, RawJson, Redirect, WholePage
 from tabane.web.paths import APP_SANDBOX
@@ -53,13 +54,71 @@ _MARKDOWN = re.compile(
 
 BlockKind = Literal["text", "json", "image", "audio", "link", "unknown"]
 
+MOST_ROWS = 200
+MOST_COLUMNS = 12
+LONGEST_CELL = 2_000
+"""Characters of a cell. A value with a longer text is shown as JSON, not as a table."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResultTable:
+    """Rows of JSON as a table. ``left_out`` is how many rows more there are.
+
+    ``columns`` has a name for each column, and whether all of it are numbers; ``rows`` has a text for each,
+    and whether it is a number.
+    """
+
+    columns: tuple[tuple[str, bool], ...]
+    rows: tuple[tuple[tuple[str, bool], ...], ...]
+    left_out: int = 0
+
+
+def table_of(value: object) -> ResultTable | None:
+    """Return the table that a JSON value is: a list of flat objects, alone or in an object; else None.
+
+    An object with ``columns`` and ``rows`` of as many values, as databases answer, is one too.
+    """
+    if isinstance(value, dict):
+        names, rows = value.get("columns"), value.get("rows")
+        if isinstance(names, list) and isinstance(rows, list) and all(isinstance(one, str) for one in names):
+            if not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+                return None
+            return _table(tuple(names), [dict(zip(names, row, strict=True)) for row in rows])
+        lists = [part for part in value.values() if isinstance(part, list | dict) and part]
+        value = lists[0] if len(lists) == 1 else None
+    if not isinstance(value, list) or not all(isinstance(row, dict) and row for row in value):
+        return None
+    return _table(tuple(dict.fromkeys(name for row in value for name in row)), value)
+
+
+def _table(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> ResultTable | None:
+    if not rows or not 1 < len(columns) <= MOST_COLUMNS:
+        return None
+    cells = [[row.get(name, "") for name in columns] for row in rows]
+    if any(isinstance(cell, dict | list) or len(str(cell)) > LONGEST_CELL for row in cells for cell in row):
+        return None
+    shown = tuple(tuple((_cell(cell), _is_number(cell)) for cell in row) for row in cells[:MOST_ROWS])
+    numbers = [all(row[at][1] for row in shown) for at in range(len(columns))]
+    names = zip(map(printable, columns), numbers, strict=True)
+    return ResultTable(tuple(names), shown, max(0, len(rows) - MOST_ROWS))
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    return printable(value) if isinstance(value, str) else as_json(value)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
 
 @dataclass(frozen=True, slots=True)
 class ResultBlock:
     """A block of a result. ``text`` is its text or JSON, ``uri`` that of a link or resource.
 
     ``source`` is the URL of an image or a recording. ``cut`` tells that not all is shown. ``markdown``: the
-    text seems to be Markdown.
+    text seems to be Markdown. ``table`` is what JSON has as a table.
     """
 
     kind: BlockKind
@@ -71,6 +130,7 @@ class ResultBlock:
     size: int = 0
     cut: bool = False
     markdown: bool = False
+    table: ResultTable | None = None
 
     @property
     def is_web(self) -> bool:
@@ -88,6 +148,7 @@ class ShownResult:
     blocks: tuple[ResultBlock, ...]
     failed: bool = False
     structured: str = ""
+    table: ResultTable | None = None
     raw: str = ""
     left_out: int = 0
     next: str = ""
@@ -106,10 +167,13 @@ def shown_result(result: object, size: int) -> ShownResult:
     part = part if isinstance(part, dict) else {}
     room = _MediaRoom()
     structured = result.get("structuredContent")
+    if structured is not None and _repeats(structured, blocks):
+        structured = None
     return ShownResult(
         tuple(_result_block(block, room) for block in blocks[:MOST_BLOCKS]),
         result.get("isError") is True,
-        _bounded_json(structured) if structured is not None and not _repeats(structured, blocks) else "",
+        _bounded_json(structured) if structured is not None else "",
+        table_of(structured),
         _bounded_json(result) if size <= MOST_TEXT else "",
         max(0, len(blocks) - MOST_BLOCKS),
         _text(part.get("next")),
@@ -162,7 +226,7 @@ def _text_block(text: str, **more: Any) -> ResultBlock:
     if text[:1] in ("{", "[") and len(text) <= MOST_TEXT:
         found = read_json(text)
         if not isinstance(found, JsonFault):
-            return ResultBlock("json", printable(text), size=len(text), **more)
+            return ResultBlock("json", printable(text), size=len(text), table=table_of(found), **more)
     shown = text[:MOST_TEXT]
     markdown = len(_MARKDOWN.findall(shown[:20_000])) >= 2
     return ResultBlock(
@@ -172,7 +236,9 @@ def _text_block(text: str, **more: Any) -> ResultBlock:
 
 def _json_block(value: object) -> ResultBlock:
     text = _bounded_json(value)
-    return ResultBlock("json", text, size=len(text)) if text else ResultBlock("unknown")
+    return (
+        ResultBlock("json", text, size=len(text), table=table_of(value)) if text else ResultBlock("unknown")
+    )
 
 
 def _media_block(block: Mapping[str, Any], data: str, room: _MediaRoom, **more: Any) -> ResultBlock:
@@ -186,7 +252,10 @@ def _media_block(block: Mapping[str, Any], data: str, room: _MediaRoom, **more: 
 
 
 def _repeats(structured: object, blocks: list[Any]) -> bool:
-    """Return whether the one text has the structured content too, as servers do for old clients."""
+    """Return whether the one text has the structured content too, as servers do for old clients.
+
+    Some libraries put what is no object into one with a single member.
+    """
     texts = [
         block["text"]
         for block in blocks[:2]
@@ -194,7 +263,9 @@ def _repeats(structured: object, blocks: list[Any]) -> bool:
     ]
     if len(texts) != 1 or texts[0][:1] not in ("{", "[") or len(texts[0]) > MOST_TEXT:
         return False
-    return bool(read_json(texts[0]) == structured)
+    said = read_json(texts[0])
+    alone = next(iter(structured.values())) if isinstance(structured, dict) and len(structured) == 1 else None
+    return bool(said in (structured, alone))
 
 
 def _bounded_json(value: object) -> str:
@@ -343,6 +414,15 @@ ROWS = 100
 FOUND = 20
 """Tools that a search shows. An assistant gets 5 by default."""
 
+LEAST_SCORE = 0.005
+"""The least score of a row: a lower one is shown as 0.00."""
+
+LOW_SCORE = 0.35
+"""The best score of a search below which perhaps nothing fits."""
+
+MOST_FOUND = 50
+"""Results of a search of which those of one kind are shown."""
+
 LONGEST_QUERY = 2_000
 PART_TOKENS = 25_000
 """Tokens of a result that are shown at once."""
@@ -368,27 +448,44 @@ FIELDS: Mapping[str, Message] = {
 
 # -- the list --------------------------------------------------------------------------------------
 
+KINDS: Mapping[str, Message] = {
+    "": say("All kinds"),
+    "read_only": say("Read-only"),
+    "destructive": say("Destructive"),
+    "external": say("Leaves this machine"),
+}
+"""The kinds of tools that a list can be limited to."""
+
+USAGE_DAYS = 30
+MOST_LABELED = 1_000
+"""Tools whose labels are looked at."""
+
 
 async def tools(request: PageRequest) -> WholePage | Fragment:
-    """Show a search, the list of tools, or the hidden ones. A part of the page gets only what was found."""
+    """Show a search, the list of tools, the most used or the hidden ones. A part gets only what was found."""
     query = request.query.get("q", "").strip()[:LONGEST_QUERY]
     server = request.query.get("server") or None
-    hidden = request.query.get("view") == "hidden"
-    if hidden:
+    kind = request.query.get("kind", "") if request.query.get("kind", "") in KINDS else ""
+    view = request.query.get("view", "") if request.query.get("view", "") in ("used", "hidden") else ""
+    if view == "hidden":
         listed = await request.call("list_hidden_tools", server=server, limit=1_000)
         context = {**_NOTHING_LISTED, "results": listed["results"], "total": listed["total"]}
+    elif view == "used":
+        context = await _most_used(request)
     elif query:
-        found = await request.call("search_tools", query=query, limit=FOUND, server=server, explain=True)
-        context = {"found": found, "results": found["results"], "fields": FIELDS, "more": None}
+        context = await _search_page(request, query, server, kind)
     else:
-        context = await _list_page(request, server)
-    context |= {"query": query, "server": server, "hidden": hidden}
+        context = await _list_page(request, server, kind)
+    context |= {
+        "query": query, "server": server, "kind": kind, "view": view, "hidden": view == "hidden",
+        "days": USAGE_DAYS,
+    }  # fmt: skip
     if request.partial:
         rows_only = "cursor" in request.query
         return Fragment("tools/rows.html" if rows_only else "tools/found.html", context)
     if query:
         context["servers"] = (await request.call("list_tools", limit=1))["servers"]
-    return WholePage("tools/list.html", say("Tools"), context, module="tools")
+    return WholePage("tools/list.html", say("Tools"), context | {"kinds": KINDS}, module="tools")
 
 
 _NOTHING_LISTED: Mapping[str, Any] = {
@@ -396,13 +493,41 @@ _NOTHING_LISTED: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-async def _list_page(request: PageRequest, server: str | None) -> dict[str, Any]:
+async def _search_page(request: PageRequest, query: str, server: str | None, kind: str) -> dict[str, Any]:
+    """Search. Rows are in the order of their scores; ``place`` is where an assistant gets a tool."""
+    given = {"query": query, "limit": MOST_FOUND if kind else FOUND, "server": server, "explain": True}
+    if kind == "external":
+        found, names = await asyncio.gather(request.call("search_tools", **given), _external_names(request))
+    else:
+        found, names = await request.call("search_tools", **given), frozenset[str]()
+    for place, row in enumerate(found["results"], start=1):
+        row["place"] = place
+    rows = sorted(
+        (row for row in found["results"] if row["score"] >= LEAST_SCORE), key=lambda row: -row["score"]
+    )
+    for rank, row in enumerate(rows, start=1):
+        row["moved"] = row["place"] if row["place"] != rank else 0
+    if kind:
+        rows = [row for row in rows if (row["name"] in names if kind == "external" else row[kind])][:FOUND]
+    parts = {term["kind"] for row in rows for term in row["terms"]}
+    low = bool(rows) and rows[0]["score"] < LOW_SCORE
+    return {"found": found, "results": rows, "fields": FIELDS, "more": None, "parts": parts, "low": low}
+
+
+async def _list_page(request: PageRequest, server: str | None, kind: str) -> dict[str, Any]:
     cursor = request.query.get("cursor") or None
-    listed = await request.call("list_tools", server=server, limit=ROWS, cursor=cursor)
+    given: dict[str, Any] = {"server": server, "limit": ROWS, "cursor": cursor}
+    if kind == "external":
+        given["names"] = sorted(await _external_names(request))
+    elif kind:
+        given["marked"] = kind
+    listed = await request.call("list_tools", **given)
     servers = listed["servers"]
-    if server is not None and cursor is None:
+    if (server is not None or kind) and cursor is None:
         servers = (await request.call("list_tools", limit=1))["servers"]
-    more = {"cursor": listed["next"]} | ({"server": server} if server else {})
+    more = (
+        {"cursor": listed["next"]} | ({"server": server} if server else {}) | ({"kind": kind} if kind else {})
+    )
     page = {name: listed[name] for name in ("results", "total", "waiting", "failed")}
     return {
         **page,
@@ -412,13 +537,35 @@ async def _list_page(request: PageRequest, server: str | None) -> dict[str, Any]
     }
 
 
+async def _most_used(request: PageRequest) -> dict[str, Any]:
+    """Return the tools of servers that were called most, with their calls."""
+    usage = await request.call(
+        "get_usage_stats", by="tool", start=f"{USAGE_DAYS - 1}d", limit=ROWS, of_servers=True
+    )
+    counts = {row["tool"]: row for row in usage["results"]}
+    listed = await request.call("list_tools", names=list(counts))
+    rows = [row | {"usage": counts[row["name"]]} for row in listed["results"] if row["server"]]
+    return {**_NOTHING_LISTED, "results": rows, "total": len(rows)}
+
+
+async def _external_names(request: PageRequest) -> frozenset[str]:
+    """Return the names of tools that pass on what they are given to a place that others can read."""
+    rows = (await request.call("list_flow_labels", limit=MOST_LABELED))["results"]
+    return frozenset(
+        row["tool"] for row in rows if any(label["label"] == "external" for label in row["labels"])
+    )
+
+
 # -- one tool --------------------------------------------------------------------------------------
 
 
 async def tool(request: PageRequest) -> WholePage:
-    """Show one tool: what it is, its schema, and a form to call it."""
+    """Show one tool: what it is, a form to call it, what an assistant sees, its usage and its labels."""
     name = request.path("name")
     detail = json.decode(await request.answer("get_tool", name=name))
+    usage, labels = await asyncio.gather(
+        _usage_of(request, detail["name"]), _labels_of(request, detail["name"])
+    )
     definition = detail["tool"]
     schema = printable(as_json(definition.get("inputSchema", {})))
     loaded = await asyncio.to_thread(standard_json.loads, schema)
@@ -431,9 +578,45 @@ async def tool(request: PageRequest) -> WholePage:
         "schema": schema,
         "output": printable(as_json(definition["outputSchema"])) if "outputSchema" in definition else "",
         "form": filled(form),
-        "command": f"tabane tools call {name}",
+        "usage": usage,
+        "labels": labels,
+        "days": USAGE_DAYS,
     }
     return WholePage("tools/tool.html", say("{name}", name=name), context, module="tools")
+
+
+async def _usage_of(request: PageRequest, name: str) -> dict[str, Any] | None:
+    """Return the sums of the calls of a tool; None if nobody counts them, or the caller may not see it."""
+    if not request.may("get_usage_stats") or set(name) & set("*?["):  # signs of a pattern
+        return None
+    try:
+        found = await request.call(
+            "get_usage_stats", by="day", tool=name, start=f"{USAGE_DAYS - 1}d", limit=USAGE_DAYS, lookups=True
+        )
+    except TabaneError:
+        return None
+    sums: dict[str, Any] = found["sum"]
+    return sums
+
+
+async def _labels_of(request: PageRequest, name: str) -> list[dict[str, Any]]:
+    """Return the flow labels of a tool with their meaning and origin."""
+    if not request.may("list_flow_labels"):
+        return []
+    try:
+        rows = (await request.call("list_flow_labels", name=name, limit=1))["results"]
+    except TabaneError:
+        return []
+    return [
+        {
+            "words": LABELS[label["label"]].words,
+            "meaning": LABELS[label["label"]].meaning,
+            "color": LABELS[label["label"]].color,
+            "origin": ORIGINS.get(label["from"], Message(label["from"])),
+        }
+        for row in rows
+        for label in row["labels"]
+    ]
 
 
 async def call(request: PageRequest) -> Fragment:

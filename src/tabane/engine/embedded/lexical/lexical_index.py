@@ -176,10 +176,17 @@ class LexicalSearch:
         assert searcher is not None
         assert compiler is not None
         leaves = [(leaf, factor) for leaf in self._leaves if (factor := self._factor(leaf.term))]
-        if not leaves and self._question.plan.plain:
+        plan, where = self._question.plan, self._question.where
+        if not leaves and plan.plain:
             return [], None
-        query = compiler.search(self._question.plan, leaves, self._question.where)
-        hits, rows = _search_index(searcher.searcher, query, fetch)
+        hits, rows = list[tuple[float, Any]](), list[int]()
+        if plan.loose and leaves:
+            # Hits without a scored token come last. To collect them takes ten times as long.
+            query = compiler.search(plan, leaves, where, scored=True)
+            hits, rows = _search_index(searcher.searcher, query, fetch)
+        if len(hits) < fetch:
+            query = compiler.search(plan, leaves, where)
+            hits, rows = _search_index(searcher.searcher, query, fetch)
         kept = set(rows) - self._view.dead
         if self._question.accept and kept:
             kept = self._question.accept(list(kept))
@@ -286,11 +293,8 @@ class LexicalSearch:
         for segment in self._view.segments:
             for token, count in segment.beginning(starts).items():
                 counts[token] = counts.get(token, 0) + count
-        if self._view.searcher is not None and self._indexed:
-            listed = self._view.searcher.searcher.terms_with_prefix(
-                starts.space, starts.beginning, None, _LISTED
-            )
-            for token, count in listed:
+        if self._view.searcher is not None:
+            for token, count in self._view.searcher.beginning(starts.space, starts.beginning, _LISTED):
                 counts[token] = counts.get(token, 0) + count
         first = sorted(counts)[:_LISTED]
         return sorted(first, key=lambda token: (-counts[token], token))[:MOST_EXPANSIONS]

@@ -92,13 +92,23 @@ class TantivyCompiler:
         self._schema = schema
         self._shape = shape
 
-    def search(self, plan: LexicalPlan, leaves: Sequence[tuple[ScoredTerm, float]], where: Filter) -> Query:
-        """Return what finds and scores: ``leaves`` with the factors that their weights are multiplied by."""
+    def search(
+        self,
+        plan: LexicalPlan,
+        leaves: Sequence[tuple[ScoredTerm, float]],
+        where: Filter,
+        *,
+        scored: bool = False,
+    ) -> Query:
+        """Return what finds and scores: ``leaves`` with the factors that their weights are multiplied by.
+
+        ``scored``: of a loose plan, find only what has one of the leaves.
+        """
         scoring = [(Occur.Should, self.leaf(leaf, factor)) for leaf, factor in leaves]
         bare = isinstance(where, Everything) and not plan.without
-        if plan.plain and bare:
+        if (plan.plain or scored) and bare:
             return Query.boolean_query(scoring)
-        if plan.plain:
+        if plan.plain or scored:
             clauses = [(Occur.Must, Query.boolean_query(scoring))]
         else:
             clauses = [(Occur.Must, _unscored(self.match(plan.must))), *scoring]
@@ -213,6 +223,7 @@ def _escaped(text: str) -> str:
 FORMAT = 1
 _HEAP = 48_000_000  # bytes that a writer fills, as it needs them, before it makes a segment by itself
 _DELETED = 1000  # rows of one deletion
+_MOST_BEGINNINGS = 64  # of tokens, at most 30 KB each
 _WATERMARK = "standing.json"
 _WITH_GAPS, _PLAIN = "gaps", "plain"  # tokenizers: tokens come joined by blanks
 
@@ -231,11 +242,34 @@ class IndexWatermark(msgspec.Struct, frozen=True):
 
 
 class IndexSearcher(msgspec.Struct, frozen=True):
-    """One moment of the index, for any thread. ``averages``: space → tokens of a record on average."""
+    """One moment of the index, for any thread. ``averages``: space → tokens of a record on average.
+
+    ``beginnings``: space and beginning of tokens → tokens with it and their records, of what was listed.
+    """
 
     searcher: Any
     records: int
     averages: Mapping[str, float]
+    beginnings: dict[tuple[str, str], Sequence[tuple[str, int]]] = msgspec.field(default_factory=dict)
+
+    def beginning(self, space: str, beginning: str, limit: int) -> Sequence[tuple[str, int]]:
+        """Return tokens that begin so, the first ``limit`` in their order, and how many records have each.
+
+        Listing those of two letters takes 10 ms among 220,000 records, so the last ones are kept.
+        """
+        if not self.records:
+            return ()
+        known = self.beginnings.get((space, beginning))
+        if known is None:
+            shorter = self.beginnings.get((space, beginning[:-1]))  # all of them, if they are not cut
+            if shorter is not None and len(shorter) < limit:
+                known = [each for each in shorter if each[0].startswith(beginning)]
+            else:
+                known = self.searcher.terms_with_prefix(space, beginning, None, limit)
+            if len(self.beginnings) >= _MOST_BEGINNINGS:
+                self.beginnings.clear()
+            self.beginnings[space, beginning] = known
+        return known
 
     def having(self, space: str, token: str) -> int:
         """Return the number of records that have the token."""

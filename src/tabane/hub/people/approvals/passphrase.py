@@ -21,7 +21,7 @@ PROTECTED = frozenset(
         "approve_call", "sign_in_link", "set_passphrase", "remove_passphrase",
         "keys_create", "keys_update", "keys_revoke", "save_profile", "remove_profile", "change_setting",
         "add_server", "change_server", "remove_server", "enable_server", "set_tool_visibility", "apply_fix",
-        "set_up_assistants", "undo_setup",
+        "set_up_assistants", "undo_setup", "trust_project",
         "allow_flow", "forget_flow_trails", "accept_definitions",
     }
 )  # fmt: skip

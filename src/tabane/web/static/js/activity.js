@@ -1,6 +1,6 @@
 // Activity: rows of calls as they happen, charts by the second, and the panel of one call.
 
-import { bars, line } from "./chart.js";
+import { bars, COUNTS, line } from "./chart.js";
 import { get } from "./http.js";
 import { on } from "./live.js";
 import { bytes, lang, ms, number, showTimes } from "./text.js";
@@ -55,7 +55,22 @@ class Calls {
     return has(call.tool, wanted.tool)
       && (!wanted.server || wanted.server === call.server)
       && [call.client, call.holder, call.label].some((name) => has(name, wanted.client))
-      && (!wanted.outcome || wanted.outcome === call.outcome);
+      && (!wanted.outcome || wanted.outcome === call.outcome)
+      && (Boolean(wanted.own) || !call.lookup);
+  }
+
+  /** Show why there are no rows: nothing was called, or nothing fits. */
+  showEmpty() {
+    this.empty.hidden = this.rows.children.length > 0;
+    const filtered = [...new FormData(this.form)].some(([name, value]) => value.trim() && name !== "own");
+    for (const one of this.empty.querySelectorAll("[data-empty-all]")) one.hidden = filtered;
+    for (const one of this.empty.querySelectorAll("[data-empty-filtered]")) one.hidden = !filtered;
+  }
+
+  clear() {
+    for (const one of this.form.querySelectorAll("input[type=search], select")) one.value = "";
+    this.form.querySelector("input[name=outcome][value='']").checked = true;
+    this.filter();
   }
 
   flush() {
@@ -70,7 +85,7 @@ class Calls {
     showTimes(added);
     this.rows.prepend(added);
     while (this.rows.children.length > MOST_ROWS) this.rows.lastElementChild.remove();
-    this.empty.hidden = this.rows.children.length > 0;
+    this.showEmpty();
     this.showWaiting();
   }
 
@@ -79,7 +94,8 @@ class Calls {
     row.dataset.outcome = call.outcome;
     row.querySelector("time").dataset.when = call.time;
     const put = (name, text) => { row.querySelector(`[data-f=${name}]`).textContent = text; };
-    put("tool", call.tool);
+    put("tool", inWords(call));
+    row.querySelector("[data-f=tool]").classList.toggle("mono", call.kind !== "operation");
     put("who", call.client || call.label);
     put("ms", call.outcome === "running" ? "" : ms(call.ms));
     put("bytes", call.bytes ? bytes(call.bytes) : "");
@@ -117,11 +133,20 @@ class Calls {
     this.waiting = this.news.filter((call) => this.fits(call));
     if (this.paused) this.showWaiting();
     else this.flush();
-    this.empty.hidden = this.rows.children.length > 0;
+    this.showEmpty();
   }
 
   end() { cancelAnimationFrame(this.frame); clearTimeout(this.later); }
 }
+
+/** A tool by its name; an operation of Tabane in words. */
+function inWords({ kind, tool }) {
+  if (kind !== "operation") return tool;
+  const words = tool.replaceAll("_", " ");
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}
+
+const STEPS = { 60: 1, 300: 5, 900: 15 };
 
 /** The figures of each second, their charts and the sums above. */
 class Seconds {
@@ -133,6 +158,8 @@ class Seconds {
     this.ended = false;
   }
 
+  get step() { return STEPS[this.window] || 5; }
+
   async start() {
     const found = await get(`/activity/seconds?seconds=${KEPT}`).catch(() => null);
     if (!found || this.ended) return;
@@ -140,19 +167,15 @@ class Seconds {
       if (calls) this.known.set(found.from + at, { calls, failed: found.failed[at], refused: found.refused[at], p50: found.p50[at], p95: found.p95[at] });
     });
     this.offset = found.from + found.calls.length - Date.now() / 1000;
-    const place = (name) => this.root.querySelector(`[data-chart=${name}]`);
-    const labels = (name) => JSON.parse(place(name).dataset.labels);
-    const make = (name, colors, options) => {
-      const [time, ...others] = labels(name);
-      const series = others.map((label, at) => ({ label, color: colors[at], fill: at === 0, ...options }));
-      const clock = new Intl.DateTimeFormat(lang(), { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
-      const draw = name === "calls" ? bars : line;
-      return draw(place(name), this.data(name), { series, x: (_, splits) => splits.map((at) => (at % 60 ? "" : clock.format(at * 1000))), height: 180, cursor: { y: false }, scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(high || 0, name === "calls" ? 5 : 10) * 1.1] } } })
-        .then((made) => { made.plot.root.querySelector(".u-legend .u-label").textContent = time; return made; });
-    };
     const made = await Promise.all([
-      make("calls", ["accent", "bad", "warn"], {}),
-      make("latency", ["accent", "warn"], { spanGaps: true }),
+      this.chart("calls", bars, {
+        series: [{ color: "ok" }, { color: "warn" }, { color: "bad" }], least: 4, incrs: COUNTS, y: (_, splits) => splits.map(number),
+        say: (at, words, [, calls, troubled, failed]) => `${number(calls[at])} ${words[0]}, ${number(failed[at])} ${words[1]}, ${number(troubled[at] - failed[at])} ${words[2]}`,
+      }),
+      this.chart("latency", line, {
+        series: [{ color: "ok", points: { show: true } }, { color: "warn", points: { show: true } }], least: 10, y: (_, splits) => splits.map((at) => (at ? ms(at).replace(".0", "") : "0")),
+        say: (at, words, [, p50, p95]) => (p50[at] == null ? "–" : `${words[0]} ${ms(p50[at])}, ${words[1]} ${ms(p95[at])}`),
+      }),
     ]);
     if (this.ended) return made.forEach((chart) => chart.end());
     this.charts = made;
@@ -160,42 +183,84 @@ class Seconds {
     this.timer = setInterval(() => this.show(), 1000);
   }
 
+  chart(name, draw, { say, ...options }) {
+    const place = this.root.querySelector(`[data-chart=${name}]`);
+    const words = JSON.parse(place.dataset.words);
+    const part = (style) => new Intl.DateTimeFormat(lang(), { hourCycle: "h23", hour: "2-digit", minute: "2-digit", ...style });
+    const [minutes, seconds] = [part({}), part({ second: "2-digit" })];
+    return draw(place, this.data(name), {
+      height: 180,
+      x: (_, splits) => splits.map((at) => (this.window === 60 ? seconds : minutes).format(at * 1000)),
+      say: (at) => `${seconds.format(this.data(name)[0][at] * 1000)} · ${say(at, words, this.data(name))}`,
+      ...options,
+    });
+  }
+
   add(second) { this.known.set(second.second, second); }
 
-  /** Columns of a chart for the seconds of the period that are over. */
-  data(name) {
+  /** The seconds of the period that are over, in groups of `step` that begin at multiples of it. */
+  groups() {
     const end = Math.floor(Date.now() / 1000 + this.offset) - 1;
-    const times = Array.from({ length: this.window }, (_, at) => end - this.window + 1 + at);
-    const column = (figure, none) => times.map((second) => this.known.get(second)?.[figure] ?? none);
-    if (name === "calls") return [times, column("calls", 0), column("failed", 0), column("refused", 0)];
-    return [times, column("p50", null), column("p95", null)];
+    const last = Math.floor(end / this.step) * this.step;
+    return Array.from({ length: Math.floor(this.window / this.step) }, (_, at) => {
+      const start = last - this.window + (at + 1) * this.step;
+      return [start, Array.from({ length: this.step }, (_, next) => this.known.get(start + next)).filter(Boolean)];
+    });
+  }
+
+  /** Columns of a chart. A group without calls has the count 0, and no latency. */
+  data(name) {
+    const groups = this.groups();
+    const times = groups.map(([start]) => start);
+    const sum = (seconds, figure) => seconds.reduce((all, second) => all + second[figure], 0);
+    if (name === "calls") {
+      const failed = groups.map(([, seconds]) => sum(seconds, "failed"));
+      const troubled = groups.map(([, seconds], at) => failed[at] + sum(seconds, "refused"));
+      return [times, groups.map(([, seconds]) => sum(seconds, "calls")), troubled, failed];
+    }
+    const timed = groups.map(([, seconds]) => seconds.filter((second) => second.p50 !== null));
+    return [times, timed.map(median), timed.map((seconds) => (seconds.length ? Math.max(...seconds.map((second) => second.p95)) : null))];
   }
 
   show() {
     if (document.hidden) return;
-    const [times, calls, failed] = this.data("calls");
-    const [, p50, p95] = this.data("latency");
     const put = (name, text) => {
       const place = this.root.querySelector(`[data-now=${name}]`);
       if (place.textContent !== text) place.textContent = text;
     };
-    const rate = calls.slice(-10).reduce((sum, each) => sum + each, 0) / 10;
+    const now = Math.floor(Date.now() / 1000 + this.offset) - 1;
+    const inside = [...this.known.values()].map((second, at) => [[...this.known.keys()][at], second]).filter(([at]) => at > now - this.window);
+    const rate = inside.filter(([at]) => at > now - 10).reduce((all, [, second]) => all + second.calls, 0) / 10;
     put("rate", rate >= 10 ? number(Math.round(rate)) : rate.toFixed(1));
-    put("failed", number(failed.reduce((sum, each) => sum + each, 0)));
-    const slowest = Math.max(-1, ...p95.filter((each) => each !== null));
+    put("failed", number(inside.reduce((all, [, second]) => all + second.failed, 0)));
+    const slowest = Math.max(-1, ...inside.map(([, second]) => second.p95).filter((each) => each !== null));
     put("p95", slowest < 0 ? "–" : ms(slowest));
-    this.charts[0]?.set([times, ...this.data("calls").slice(1)]);
-    this.charts[1]?.set([times, p50, p95]);
-    for (const second of this.known.keys()) if (second < times.at(-1) - KEPT) this.known.delete(second);
+    this.root.querySelector("[data-silent]").hidden = inside.length > 0;
+    this.charts[0]?.set(this.data("calls"));
+    this.charts[1]?.set(this.data("latency"));
+    for (const second of this.known.keys()) if (second < now - KEPT) this.known.delete(second);
   }
 
   choose(button) {
     this.window = Number(button.dataset.window);
     for (const one of this.root.querySelectorAll("[data-window]")) one.setAttribute("aria-pressed", String(one === button));
+    const title = this.root.querySelector("[data-step]");
+    title.textContent = JSON.parse(title.dataset.step)[Object.keys(STEPS).indexOf(String(this.window))];
     this.show();
   }
 
   end() { this.ended = true; clearInterval(this.timer); this.charts.forEach((chart) => chart.end()); }
+}
+
+/** The median of the medians of some seconds, each as often as it has calls. */
+function median(seconds) {
+  const sorted = [...seconds].sort((a, b) => a.p50 - b.p50);
+  let left = sorted.reduce((all, second) => all + second.calls, 0) / 2;
+  for (const second of sorted) {
+    left -= second.calls;
+    if (left <= 0) return second.p50;
+  }
+  return null;
 }
 
 /** The panel beside the list. */
@@ -251,6 +316,7 @@ export function mount(root) {
     else if (button?.matches("[data-pause]")) calls.pause();
     else if (button?.matches("[data-window]")) seconds.choose(button);
     else if (button?.matches("[data-close-panel]")) panel.close();
+    else if (button?.matches("[data-clear-filters]")) calls.clear();
   };
   const typed = (event) => {
     if (!event.target.closest("[data-filters]")) return;
@@ -271,6 +337,7 @@ export function mount(root) {
     () => calls.end(),
     () => seconds.end(),
   ];
+  calls.showEmpty();
   seconds.start();
   return () => { for (const end of ends) end(); };
 }

@@ -344,7 +344,7 @@ document.addEventListener("click", (event) => {
   else if (button.matches("[data-sign-out]")) signOut();
   else if (button.matches("[data-open]")) document.querySelector(button.dataset.open)?.showModal();
   else if (button.matches("[data-close]")) button.closest("dialog")?.close();
-  else if (button.matches("[data-download]")) download(button.dataset.download).catch((error) => notice(error.message, "error"));
+  else if (button.matches("[data-download]")) download(button.dataset.download).then((said) => said && notice(said)).catch((error) => notice(error.message, "error"));
   else if (button.matches("[data-copy]")) copy(button);
 });
 

@@ -36,19 +36,31 @@ const axis = (values) => ({
   ...(values ? { values } : {}),
 });
 
-async function plot(element, data, { series, height = 180, paths, x, y, time = true, xLabel, ...options }) {
+/** The distances of the lines of an axis of counts: no halves. */
+export const COUNTS = [1, 2, 5].flatMap((part) => Array.from({ length: 10 }, (_, power) => part * 10 ** power)).sort((a, b) => a - b);
+
+/** From zero to a bit above the largest value, at least to `least`. */
+export const fromZero = (least) => (_, low, high) => [0, Math.max(high || 0, least) * 1.1];
+
+/**
+ * Draw a chart from zero. `say(at)` returns the values at a place as a text, which is shown in the figure's
+ * [data-readout] while the pointer is there.
+ */
+async function plot(element, data, { series, height = 180, paths, x, y, least = 1, incrs, range, say, ...options }) {
   await library();
+  const readout = element.parentElement.querySelector("[data-readout]");
   const size = () => ({ width: Math.max(120, element.clientWidth), height });
   const made = new uPlot({
     ...size(),
-    scales: { x: { time } },
-    cursor: { points: { size: 6 } },
-    legend: { live: true },
-    axes: [axis(x), { ...axis(y), size: 56 }],
-    series: [xLabel ? { label: xLabel } : {}, ...series.map(({ color: name = "accent", ...one }) => ({
-      stroke: () => color(name), fill: one.fill ? () => color(`${name}-soft`) : undefined, width: 1.5,
-      points: { show: false }, ...(paths ? { paths: paths(uPlot) } : {}), ...one, ...(one.fill ? { fill: () => color(`${name}-soft`) } : {}),
+    scales: { x: { time: true, ...(range ? { range } : {}) }, y: { range: fromZero(least) } },
+    cursor: { y: false, points: { size: 6 } },
+    legend: { show: false },
+    axes: [{ ...axis(x), size: 30 }, { ...axis(y), size: 60, ...(incrs ? { incrs } : {}) }],
+    series: [{}, ...series.map(({ color: name = "accent", ...one }) => ({
+      stroke: () => color(name), width: 1.5, points: { show: false }, ...(paths ? { paths: paths(uPlot), fill: () => color(name), width: 0 } : {}), ...one,
+      ...(one.points?.show ? { points: { size: 4, fill: () => color(name), ...one.points } } : {}),
     }))],
+    hooks: { setCursor: [({ cursor }) => { if (readout) readout.textContent = say && cursor.idx != null ? say(cursor.idx) : ""; }] },
     ...options,
   }, data, element);
   const watch = new ResizeObserver(() => made.setSize(size()));
@@ -58,12 +70,11 @@ async function plot(element, data, { series, height = 180, paths, x, y, time = t
   return { plot: made, set: (next) => made.setData(next), end: () => { watch.disconnect(); document.removeEventListener("tabane:theme", repaint); made.destroy(); } };
 }
 
-/** A chart of lines: data as uPlot takes it, series of {label, color, fill}. Returns {set, end, plot}. */
+/** A chart of lines: data as uPlot takes it, series of {color}. Where a value is null, the line has a gap. */
 export const line = (element, data, options) => plot(element, data, options);
 
-/** A chart of bars. */
+/** A chart of bars. Each series is drawn over the ones before it, so the first has the whole height. */
 export const bars = (element, data, options) => plot(element, data, {
   ...options,
   paths: (library) => library.paths.bars({ size: [0.7, 60], align: 0 }),
-  series: options.series.map((one) => ({ fill: true, ...one })),
 });

@@ -1,13 +1,14 @@
 // Documents: files that are dropped, live lists, and the editor.
 
 import { confirm, notice } from "./app.js";
+import { openFacets } from "./facets.js";
 import { get } from "./http.js";
 import * as live from "./live.js";
 import { uploads } from "./uploads.js";
 
 export function mount(root) {
   const again = sometimes(() => changed(root));
-  const ends = [copying(root), uploads(root, again), again.end];
+  const ends = [copying(root), uploads(root, again), openFacets(root), again.end];
   if (root.querySelector("#document-list")) ends.push(live.on("documents", again));
   if (root.querySelector("[data-document]")) ends.push(watching(root));
   if (root.querySelector("[data-editor]")) ends.push(editing(root));
@@ -97,16 +98,16 @@ function editing(root) {
   };
 
   const draft = sessionStorage.getItem(key);
-  const bar = root.querySelector("[data-draft]");
+  const bar = root.querySelector("[data-kept]");
   if (draft !== null && draft !== text().value) bar.hidden = false;
-  bar.querySelector("[data-draft-restore]").addEventListener("click", () => {
+  bar.querySelector("[data-kept-restore]").addEventListener("click", () => {
     text().value = draft;
     bar.hidden = true;
     mark();
     text().dispatchEvent(new Event("input", { bubbles: true }));
     text().focus();
   });
-  bar.querySelector("[data-draft-drop]").addEventListener("click", () => {
+  bar.querySelector("[data-kept-drop]").addEventListener("click", () => {
     bar.hidden = true;
     sessionStorage.removeItem(key);
     text().focus();

@@ -1,11 +1,32 @@
-// Home: the search as somebody types, and its results by the arrow keys.
+// Home: the search as somebody types, its results by the arrow keys, dialogs, and the first steps.
 
+import { dialogs } from "./assistants.js";
 import { get } from "./http.js";
 import { showTimes } from "./text.js";
 
 const PAUSE = 60;
 
 export function mount(root) {
+  const ends = [search(root), dialogs(root), steps(root)];
+  return () => { for (const end of ends) end?.(); };
+}
+
+/** The first steps: files of posts are dropped here, and a page is opened in the reader. */
+function steps(root) {
+  const submitted = (event) => {
+    if (!event.target.matches("[data-home-read]")) return;
+    event.preventDefault();
+    const url = event.target.elements.url.value.trim();
+    if (url) document.dispatchEvent(new CustomEvent("tabane:go", { detail: `/reader?url=${encodeURIComponent(url)}` }));
+  };
+  root.addEventListener("submit", submitted);
+  let end = null;
+  let ended = false;
+  if (root.querySelector("[data-post-drop]")) import("./post_drop.js").then(({ postDrop }) => { if (!ended) end = postDrop(root); });
+  return () => { ended = true; root.removeEventListener("submit", submitted); end?.(); };
+}
+
+function search(root) {
   const form = root.querySelector("[data-search]");
   if (!form) return null;
   const input = form.querySelector("input");
@@ -16,7 +37,7 @@ export function mount(root) {
   let shown = "";
 
   /** Show what fits the text. Return whether that is shown. */
-  async function search() {
+  async function find() {
     clearTimeout(timer);
     const query = input.value.trim();
     asked?.abort();
@@ -48,11 +69,11 @@ export function mount(root) {
   /** Open the first result for the text, never one that was found for an earlier text. */
   async function open() {
     const query = input.value.trim();
-    if (shown !== query && !(await search())) return;
+    if (shown !== query && !(await find())) return;
     if (input.value.trim() === query && root.isConnected) results.querySelector("[data-result]")?.click();
   }
 
-  const typed = () => { clearTimeout(timer); timer = setTimeout(search, PAUSE); };
+  const typed = () => { clearTimeout(timer); timer = setTimeout(find, PAUSE); };
   const submitted = (event) => { event.preventDefault(); open(); };
 
   /** Move between the input and the results. */
@@ -62,7 +83,7 @@ export function mount(root) {
       event.preventDefault();
       input.value = "";
       input.focus();
-      search();
+      find();
       return;
     }
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
@@ -77,6 +98,6 @@ export function mount(root) {
   form.addEventListener("submit", submitted);
   root.addEventListener("keydown", pressed);
   const before = new URLSearchParams(location.search).get("q");
-  if (before) { input.value = before; search(); }
+  if (before) { input.value = before; find(); }
   return () => { clearTimeout(timer); asked?.abort(); };
 }

@@ -46,9 +46,9 @@ export async function send(method, url, body, { signal, type } = {}) {
   return answered(await fetch(url, { method, headers: headers(more), body: data, signal }));
 }
 
-/** Load a URL as a file to save, under the name that the hub gives it. */
+/** Load a URL as a file to save, under the name that the hub gives it. Returns what the hub says about it. */
 export async function download(url) {
-  const response = await fetch(url, { headers: headers() });
+  const response = await fetch(url, { headers: headers({ Accept: "application/json" }) });
   if (!response.ok) return answered(response);
   const name = /filename\*=UTF-8''([^;]+)/.exec(response.headers.get("content-disposition") || "");
   const link = document.createElement("a");
@@ -56,4 +56,5 @@ export async function download(url) {
   link.download = name ? decodeURIComponent(name[1]) : "download";
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+  return decodeURIComponent(response.headers.get("tabane-notice") || "");
 }

@@ -1,37 +1,48 @@
-// The timeline of posts: its histogram, its filters, and the names that complete them.
+// Posts: the histogram, the filters of the timeline and the names that complete them, and files to import.
 
+import { openFacets } from "./facets.js";
 import { histogram } from "./histogram.js";
 import { get } from "./http.js";
 import { completeNames } from "./names.js";
+import { postDrop } from "./post_drop.js";
 
 const PAUSE = 400;
 
-function go(form) {
+const go = (url) => document.dispatchEvent(new CustomEvent("tabane:go", { detail: url }));
+
+function filter(form) {
   const asked = new URLSearchParams();
   for (const [name, value] of new FormData(form)) if (value.trim()) asked.append(name, value.trim());
   const url = asked.size ? `/posts?${asked}` : "/posts";
-  if (url !== location.pathname + location.search) document.dispatchEvent(new CustomEvent("tabane:go", { detail: url }));
+  if (url !== location.pathname + location.search) go(url);
 }
 
-async function draw(form, figure) {
+async function draw(figure, url, onselect) {
+  const rows = await get(url).catch(() => []);
+  return figure.isConnected ? histogram(figure, rows, onselect) : null;
+}
+
+async function drawTimeline(form) {
   const asked = new URLSearchParams();
   for (const name of ["q", "user", "tag", "type"]) if (form.elements[name].value.trim()) asked.set(name, form.elements[name].value.trim());
-  const rows = await get(`${form.dataset.timeline}?${asked}`).catch(() => []);
-  if (!figure.isConnected) return;
-  const chart = histogram(figure, rows, (from, to) => {
-    form.elements.to.value = to;
-    go(form);
+  const { from, to } = form.elements;
+  const chart = await draw(form.querySelector("[data-histogram]"), `${form.dataset.timeline}?${asked}`, (first, last) => {
+    [from.value, to.value] = [first, last];
+    filter(form);
   });
-  if (form.elements.to.value) chart.range("", form.elements.to.value);
+  if (from.value || to.value) chart?.range(from.value, to.value);
 }
 
 export function mount(root) {
   const form = root.querySelector("#posts-form");
-  if (!form) return null;
+  const months = root.querySelector("[data-months]");
+  if (months) draw(months.querySelector("[data-histogram]"), months.dataset.months, (from, to) => go(`/posts?from=${from}&to=${to}`));
+  if (!form) return postDrop(root);
+  const endFacets = openFacets(root);
   const endNames = completeNames(form);
   let timer = 0;
-  draw(form, form.querySelector("[data-histogram]"));
-  form.addEventListener("submit", (event) => { event.preventDefault(); go(form); });
-  form.addEventListener("change", () => { clearTimeout(timer); timer = setTimeout(() => go(form), PAUSE); });
-  return () => { clearTimeout(timer); endNames(); };
+  drawTimeline(form);
+  form.addEventListener("submit", (event) => { event.preventDefault(); filter(form); });
+  form.addEventListener("change", () => { clearTimeout(timer); timer = setTimeout(() => filter(form), PAUSE); });
+  return () => { clearTimeout(timer); endNames(); endFacets(); };
 }

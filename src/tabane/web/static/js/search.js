@@ -18,7 +18,6 @@ export function mount(root) {
   let waiting = false;
   let timer = 0;
   let shown = "";
-  let all = false;
   let chart = null;
 
   function query({ dates = true } = {}) {
@@ -54,7 +53,6 @@ export function mount(root) {
     running = mine;
     const asked = query();
     if (typing) asked.set("typing", "1");
-    if (all) asked.set("all", "1");
     if (!typing) {
       results.setAttribute("aria-busy", "true");
       if (!results.querySelector(".search-found")) status.textContent = status.dataset.searching;
@@ -66,6 +64,7 @@ export function mount(root) {
       show(text);
       results.dataset.took = (performance.now() - began).toFixed(1);
       results.dataset.shown = `${typing ? "typing" : "whole"}:${asked.get("q")}`;
+      if (!typing) narrow(asked, mine.stop.signal);
     } catch (error) {
       if (error.name === "AbortError" || running !== mine) return;
       status.textContent = `${status.dataset.failed} ${error.message}`;
@@ -88,6 +87,14 @@ export function mount(root) {
     status.textContent = results.querySelector("[data-status]")?.dataset.status ?? "\u00a0";
   }
 
+  /** What the best hits consist of comes after them, since it takes a longer search. */
+  async function narrow(asked, signal) {
+    const place = results.querySelector("[data-facets]");
+    if (!place) return;
+    const text = await get(`${form.dataset.facets}?${asked}`, { signal }).catch(() => "");
+    if (place.isConnected) place.innerHTML = text;
+  }
+
   async function draw() {
     if (!figure) return;
     const asked = query({ dates: false });
@@ -103,7 +110,7 @@ export function mount(root) {
   }
 
   function changed() {
-    all = false;
+    form.elements.all.value = "";
     remember(false);
     chart?.range(form.elements.from?.value, form.elements.to?.value);
     ask(false);
@@ -111,7 +118,7 @@ export function mount(root) {
 
   function typed(event) {
     if (event.target !== box || event.isComposing) return;
-    all = false;
+    form.elements.all.value = "";
     remember(false);
     ask(true);
   }
@@ -138,7 +145,8 @@ export function mount(root) {
 
   function clicked(event) {
     if (event.target.closest("[data-all]")) {
-      all = true;
+      form.elements.all.value = "1";
+      remember(false);
       ask(false);
     } else if (event.target.closest("[data-clear-filters]")) {
       for (const name of ["from", "to", "user", "tag", "type"]) form.elements[name].value = "";

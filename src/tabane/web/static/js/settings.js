@@ -1,29 +1,20 @@
-// Settings: search among them, changes by others, and the focus where a row becomes a form.
+// Settings: the choice of a section, changes by others, and the focus where a row becomes a form.
 
 import { headers } from "./http.js";
 
+const go = (url) => document.dispatchEvent(new CustomEvent("tabane:go", { detail: url }));
+
 export function mount(root) {
-  const search = root.querySelector("#settings-search");
-  const changed = root.querySelector("#settings-changed");
-  const none = root.querySelector("#settings-none");
   let edited = "";
   let asked = 0;
+  const row = (name) => root.querySelector(`#setting-${CSS.escape(name)}`);
 
-  function filter() {
-    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
-    let shown = 0;
-    for (const group of root.querySelectorAll(".settings-group")) {
-      let any = false;
-      for (const row of group.querySelectorAll(".setting")) {
-        const text = row.dataset.setting.toLowerCase();
-        const fits = words.every((word) => text.includes(word)) && (!changed.checked || row.matches(".changed, .editing"));
-        row.hidden = !fits;
-        any ||= fits;
-        shown += fits;
-      }
-      group.hidden = !any;
-    }
-    none.hidden = shown > 0;
+  /** Show the setting that the address names: /settings#list_wait, or /settings?q=list_wait. */
+  function find() {
+    const name = location.hash.slice(1);
+    const found = /^[a-z_]+$/.test(name) ? row(name) : root.querySelector(".setting.found");
+    if (found) found.scrollIntoView({ block: "center" });
+    else if (/^[a-z_]+$/.test(name)) go(`/settings?q=${name}`);
   }
 
   /** Focus the field of a new form, or the button of the row that was a form before. */
@@ -39,30 +30,36 @@ export function mount(root) {
     }
   }
 
-  /** Show what somebody else changed. Forms stay as they are. */
+  /** Show what somebody changed, also in the index. Forms stay as they are. */
   async function refresh() {
     const mine = ++asked;
-    const response = await fetch("/settings", { headers: headers({ "HX-Request": "true" }) }).catch(() => null);
+    const url = location.pathname + location.search;
+    const response = await fetch(url, { headers: headers({ "HX-Request": "true", "Tabane-Part": "1" }) }).catch(() => null);
     const text = response?.ok ? await response.text().catch(() => null) : null;
-    if (text === null || mine !== asked) return;
+    if (text === null || mine !== asked || url !== location.pathname + location.search) return;
     const fresh = new DOMParser().parseFromString(text, "text/html");
-    for (const row of fresh.querySelectorAll(".setting")) {
-      const old = root.querySelector(`#${CSS.escape(row.id)}`);
+    const replace = (old, made) => htmx.swap({ sourceElement: old, target: old, text: made.outerHTML, swap: "outerHTML" });
+    for (const made of fresh.querySelectorAll(".setting")) {
+      const old = root.querySelector(`#${CSS.escape(made.id)}`);
       const value = (one) => one.querySelector(".setting-value")?.textContent;
-      if (!old || old.matches(".editing") || value(old) === value(row) || !root.isConnected) continue;
-      await htmx.swap({ sourceElement: old, target: old, text: row.outerHTML, swap: "outerHTML" });
+      if (!old || old.matches(".editing") || value(old) === value(made) || !root.isConnected) continue;
+      await replace(old, made);
     }
-    filter();
+    const index = root.querySelector(".settings-index");
+    const made = fresh.querySelector(".settings-index");
+    if (index && made && !index.contains(document.activeElement)) await replace(index, made);
   }
 
-  const swapped = () => { filter(); focus(); };
-  search.addEventListener("input", filter);
-  changed.addEventListener("change", filter);
-  document.addEventListener("htmx:after:swap", swapped);
+  const changed = (event) => { if (event.target.id === "settings-section" && event.target.value) go(event.target.value); };
+  // An empty search is no part of the address.
+  const cleaned = (event) => { if (!event.formData.get("q")) event.formData.delete("q"); };
+  root.addEventListener("change", changed);
+  root.querySelector("#settings-filter").addEventListener("formdata", cleaned);
+  document.addEventListener("htmx:after:swap", focus);
   document.body.addEventListener("settings", refresh);
-  filter();
+  find();
   return () => {
-    document.removeEventListener("htmx:after:swap", swapped);
+    document.removeEventListener("htmx:after:swap", focus);
     document.body.removeEventListener("settings", refresh);
   };
 }

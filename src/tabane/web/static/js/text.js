@@ -30,6 +30,12 @@ export function ms(value) {
   return value < 10 ? `${value.toFixed(1)} ms` : `${Math.round(value)} ms`;
 }
 
+/** "40 s", "3 min", "2 h" */
+export function duration(seconds) {
+  const [value, unit] = seconds < 90 ? [seconds, "second"] : seconds < 5400 ? [seconds / 60, "minute"] : [seconds / 3600, "hour"];
+  return new Intl.NumberFormat(lang(), { style: "unit", unit, unitDisplay: "short" }).format(Math.max(1, Math.round(value)));
+}
+
 const STEPS = [["second", 60], ["minute", 60], ["hour", 24], ["day", 30], ["month", 12], ["year", Infinity]];
 
 /** "3 minutes ago" in the language of the page. */
@@ -48,10 +54,12 @@ export function date(stamp) {
   return /^\d+(\.\d+)?$/.test(stamp) ? new Date(Number(stamp) * 1000) : new Date(stamp);
 }
 
+const CLOCK = { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" };
+
 const STYLES = {
   date: { dateStyle: "medium" },
-  time: { timeStyle: "medium" },
-  full: { dateStyle: "medium", timeStyle: "medium" },
+  time: CLOCK,
+  full: { year: "numeric", month: "short", day: "numeric", ...CLOCK },
 };
 
 /** Fill the <time data-when> elements of a part of the page. */

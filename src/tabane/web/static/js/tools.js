@@ -5,7 +5,8 @@ import { apps } from "./app_host.js";
 import { fields } from "./form_fields.js";
 import { headers, send } from "./http.js";
 import { enhance } from "./json_tree.js";
-import { ms, showTimes } from "./text.js";
+import { on } from "./live.js";
+import { el, ms, number as shown, showTimes } from "./text.js";
 
 const PAUSE = 150;
 const KEPT = 20;
@@ -14,8 +15,11 @@ export function mount(root) {
   const ends = [search(root), calls(root), tabs(root)];
   root.addEventListener("click", format);
   enhance(root);
+  bound(root);
   const watch = new MutationObserver((changes) => {
-    if (changes.some((change) => change.addedNodes.length)) enhance(root);
+    if (!changes.some((change) => change.addedNodes.length)) return;
+    enhance(root);
+    bound(root);
   });
   watch.observe(root, { childList: true, subtree: true });
   return () => {
@@ -23,6 +27,18 @@ export function mount(root) {
     root.removeEventListener("click", format);
     for (const end of ends) end?.();
   };
+}
+
+/** Give a long text a button that shows all of it at once. Until then, it scrolls. */
+function bound(root) {
+  for (const one of root.querySelectorAll("[data-bounded]")) {
+    if (!one.offsetParent || one.dataset.bounded) continue;
+    one.dataset.bounded = "seen";
+    if (one.scrollHeight <= one.clientHeight + 1) continue;
+    const button = el("button", { class: "btn small tool-all", type: "button" }, root.querySelector("[data-show-all]").content.textContent);
+    button.addEventListener("click", () => { one.classList.add("all"); button.remove(); one.focus(); });
+    one.after(button);
+  }
 }
 
 /** Set the text of a field. Where all of it was selected, all of the new one is: what is typed next replaces it. */
@@ -103,8 +119,8 @@ function textOf(html) {
 async function format(event) {
   const button = event.target.closest("[data-format]");
   if (!button) return;
-  const block = button.closest(".block");
-  const plain = block.querySelector(".result-text");
+  const block = button.closest(".tool-block");
+  const plain = block.querySelector(".tool-text");
   const place = block.querySelector("[data-formatted]");
   const on = button.getAttribute("aria-pressed") !== "true";
   if (on && !place.childNodes.length) {
@@ -115,6 +131,7 @@ async function format(event) {
   button.setAttribute("aria-pressed", String(on));
   place.hidden = !on;
   plain.hidden = on;
+  for (const one of block.querySelectorAll(".tool-all")) one.hidden = on;
 }
 
 // -- the form and its JSON ------------------------------------------------------------------------
@@ -229,12 +246,14 @@ function calls(root) {
     const mine = new AbortController();
     const given = json.value;
     const began = performance.now();
+    const id = Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(16)).join("");
     running = mine;
     state(true);
     const timer = setInterval(() => { clock.textContent = ms(performance.now() - began); }, 100);
+    const heard = on("calls", (one) => { if (one.request === id && one.progress) progress.show(one.progress); });
     try {
       const body = new URLSearchParams(app ? { arguments: given, app: "true" } : { arguments: given });
-      const response = await part(section.dataset.call, { method: "POST", body, signal: mine.signal });
+      const response = await part(section.dataset.call, { method: "POST", body, signal: mine.signal, headers: { "Tabane-Request": id } });
       if (!response) return;
       await htmx.swap({ sourceElement: result, target: result, text: await response.text(), swap: "innerHTML" });
       const outcome = result.querySelector("[data-outcome]");
@@ -245,21 +264,44 @@ function calls(root) {
       result.replaceChildren(section.querySelector(canceled ? "template[data-canceled]" : "template[data-lost]").content.cloneNode(true));
       if (canceled) past.add(given, "canceled", performance.now() - began);
     } finally {
+      heard();
       clearInterval(timer);
       running = null;
       state(false);
+      reveal();
     }
   }
 
-  function state(on) {
-    run.disabled = on;
-    cancel.hidden = clock.hidden = !on;
+  /** Scroll to the result, unless it can be seen, and focus its heading for the keyboard and screen readers. */
+  function reveal() {
+    const shownResult = result.querySelector(".tool-result");
+    if (!shownResult) return;
+    shownResult.querySelector("h3").focus({ preventScroll: true });
+    const { top, bottom } = shownResult.getBoundingClientRect();
+    if (top < 0 || bottom > innerHeight) shownResult.scrollIntoView({ block: bottom - top < innerHeight / 2 ? "nearest" : "start" });
+  }
+
+  const progress = progressOf(section);
+  const label = run.querySelector("[data-label]");
+  const usual = label.textContent;
+
+  function state(busy) {
+    run.disabled = busy;
+    label.textContent = busy ? run.dataset.busy : usual;
+    cancel.hidden = clock.hidden = !busy;
     clock.textContent = "";
-    result.setAttribute("aria-busy", String(on));
-    if (on) cancel.focus();
+    progress.hide();
+    result.setAttribute("aria-busy", String(busy));
+    if (busy) cancel.focus();
     else if (document.activeElement === document.body || document.activeElement === cancel) run.focus();
   }
 
+  result.addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (button?.matches("[data-again]")) run.click();
+    else if (button?.matches("[data-copy-result]")) copyResult(button, result);
+    else if (button?.matches("[data-save-result]")) saveResult(section.dataset.tool, rawOf(result));
+  });
   run.addEventListener("click", () => call().catch((error) => notice(error.message, "error")));
   cancel.addEventListener("click", () => running?.abort());
   section.addEventListener("keydown", (event) => {
@@ -283,6 +325,52 @@ function calls(root) {
     running?.abort();
     app?.close();
   };
+}
+
+/** The bar of a call in progress: what the server says of it. */
+function progressOf(section) {
+  const place = section.querySelector("[data-progress]");
+  const bar = place.querySelector("progress");
+  const units = place.querySelector("template[data-units]").content.textContent;
+  return {
+    show({ done, total, message }) {
+      place.hidden = false;
+      if (total) bar.value = Math.min(1, done / total);
+      else bar.removeAttribute("value");
+      const part = total ? ` (${Math.round((100 * done) / total)}%)` : "";
+      const amount = total ? units.replace("#", shown(done)).replace("%", shown(total)) : shown(done);
+      place.querySelector("[data-share]").textContent = amount + part;
+      place.querySelector("[data-message]").textContent = message;
+    },
+    hide() {
+      place.hidden = true;
+      bar.removeAttribute("value");
+      for (const one of place.querySelectorAll("[data-share], [data-message]")) one.textContent = "";
+    },
+  };
+}
+
+/** The whole result as JSON, as the hub sent it. */
+function rawOf(result) {
+  const place = result.querySelector("[data-raw]");
+  return place?.querySelector(".tree")?.jsonText ?? place?.querySelector("pre")?.textContent ?? "";
+}
+
+/** Copy the texts of a result; one without texts is copied as JSON. */
+async function copyResult(button, result) {
+  const texts = [...result.querySelectorAll(".tool-text")].map((one) => one.textContent);
+  const trees = [...result.querySelectorAll(".tool-block .tree")].map((one) => one.jsonText);
+  await navigator.clipboard.writeText([...texts, ...trees].join("\n") || rawOf(result));
+  button.classList.add("copied");
+  setTimeout(() => button.classList.remove("copied"), 1500);
+}
+
+function saveResult(tool, text) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(new Blob([JSON.stringify(JSON.parse(text), null, 2)], { type: "application/json" }));
+  link.download = `${tool}.json`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
 /** The command that makes this call, for a POSIX shell. */

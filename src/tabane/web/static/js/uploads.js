@@ -12,8 +12,6 @@ export function uploads(root, done) {
   if (!panel || !panel.dataset.allowed) return () => {};
   const list = panel.querySelector("[data-upload-list]");
   const status = panel.querySelector("[data-upload-status]");
-  const hint = root.querySelector("[data-drop-hint]");
-  const input = root.querySelector("[data-files]");
   const words = panel.dataset;
   const waiting = [];
   const open = new Set();
@@ -95,52 +93,66 @@ export function uploads(root, done) {
     request.send(file);
   }
 
-  // -- where files come from
-
-  let depth = 0;
-  const hasFiles = (event) => [...(event.dataTransfer?.types || [])].includes("Files");
-  const enter = (event) => { if (hasFiles(event)) { event.preventDefault(); depth += 1; if (hint) hint.hidden = false; } };
-  const over = (event) => { if (hasFiles(event)) { event.preventDefault(); event.dataTransfer.dropEffect = "copy"; } };
-  const leave = (event) => { if (hasFiles(event)) { depth -= 1; if (depth <= 0 && hint) { depth = 0; hint.hidden = true; } } };
-  const drop = async (event) => {
-    if (!hasFiles(event)) return;
-    event.preventDefault();
-    depth = 0;
-    if (hint) hint.hidden = true;
-    add(await dropped(event.dataTransfer));
-  };
-  const chosen = () => {
-    add([...input.files].map((file) => ({ file, path: file.name })));
-    input.value = "";
-  };
   const click = (event) => {
-    if (event.target.closest("[data-choose]")) input.click();
-    else if (event.target.closest("[data-upload-close]")) {
-      panel.hidden = true;
-      if (!working) { list.replaceChildren(); count = finished = 0; }
-    }
+    if (!event.target.closest("[data-upload-close]")) return;
+    panel.hidden = true;
+    if (!working) { list.replaceChildren(); count = finished = 0; }
   };
-  const listened = [[document, "dragenter", enter], [document, "dragover", over], [document, "dragleave", leave], [document, "drop", drop], [input, "change", chosen], [root, "click", click]];
-  for (const [target, name, listener] of listened) target.addEventListener(name, listener);
+  root.addEventListener("click", click);
+  const endFiles = chosenFiles(root, add);
   return () => {
-    for (const [target, name, listener] of listened) target.removeEventListener(name, listener);
+    endFiles();
+    root.removeEventListener("click", click);
     waiting.length = 0;
     for (const request of open) request.abort();
   };
 }
 
+/**
+ * Call `add` with files that are dropped anywhere on the page, or chosen: each with its path. Of folders, those that
+ * are `wanted` by their paths. Return what ends it.
+ */
+export function chosenFiles(root, add, wanted = () => true) {
+  const hint = root.querySelector("[data-drop-hint]");
+  const input = root.querySelector("[data-files]");
+  let depth = 0;
+  const hovering = (more) => {
+    depth = Math.max(0, more);
+    if (hint) hint.hidden = !depth;
+  };
+  const hasFiles = (event) => [...(event.dataTransfer?.types || [])].includes("Files");
+  const enter = (event) => { if (hasFiles(event)) { event.preventDefault(); hovering(depth + 1); } };
+  const over = (event) => { if (hasFiles(event)) { event.preventDefault(); event.dataTransfer.dropEffect = "copy"; } };
+  const leave = (event) => { if (hasFiles(event)) hovering(depth - 1); };
+  const drop = async (event) => {
+    if (!hasFiles(event)) return;
+    event.preventDefault();
+    hovering(0);
+    add(await dropped(event.dataTransfer, wanted));
+  };
+  const chosen = () => {
+    add([...input.files].map((file) => ({ file, path: file.name })));
+    input.value = "";
+  };
+  const click = (event) => { if (event.target.closest("[data-choose]")) input.click(); };
+  const listened = [[document, "dragenter", enter], [document, "dragover", over], [document, "dragleave", leave], [document, "drop", drop], [input, "change", chosen], [root, "click", click]];
+  for (const [target, name, listener] of listened) target.addEventListener(name, listener);
+  return () => { for (const [target, name, listener] of listened) target.removeEventListener(name, listener); };
+}
+
 /** Return the files that were dropped, also those in folders, each with its path. */
-async function dropped(transfer) {
+async function dropped(transfer, wanted) {
   const entries = [...transfer.items].map((item) => item.webkitGetAsEntry?.()).filter(Boolean);
   if (!entries.some((entry) => entry.isDirectory)) return [...transfer.files].map((file) => ({ file, path: file.name }));
   const found = [];
-  for (const entry of entries) await collect(entry, found);
+  for (const entry of entries) await collect(entry, found, wanted);
   return found;
 }
 
-async function collect(entry, found) {
+async function collect(entry, found, wanted) {
   if (found.length > MOST || entry.name.startsWith(".")) return;
   if (entry.isFile) {
+    if (!wanted(entry.fullPath)) return;
     const file = await new Promise((resolve) => entry.file(resolve, () => resolve(null)));
     if (file) found.push({ file, path: entry.fullPath.replace(/^\//, "") });
     return;
@@ -149,6 +161,6 @@ async function collect(entry, found) {
   for (;;) {
     const some = await new Promise((resolve) => reader.readEntries(resolve, () => resolve([])));
     if (!some.length) return;
-    for (const inner of some) await collect(inner, found);
+    for (const inner of some) await collect(inner, found, wanted);
   }
 }

@@ -1,6 +1,7 @@
 // Usage: the chart by day.
 
-import { bars } from "./chart.js";
+import { bars, COUNTS } from "./chart.js";
+import { lang, number } from "./text.js";
 
 const DAY = 86400;
 
@@ -8,21 +9,26 @@ export function mount(root) {
   const place = root.querySelector("#usage-chart");
   if (!place) return null;
   const known = new Map(JSON.parse(place.dataset.days).map(([day, ...figures]) => [day, figures]));
+  const words = JSON.parse(place.dataset.words);
   const seconds = (day) => Date.parse(`${day}T00:00:00`) / 1000;
-  const times = [], calls = [], errors = [];
+  const days = [];
   for (let day = place.dataset.first; day <= place.dataset.last;) {
-    const [called = 0, failed = 0] = known.get(day) || [];
-    times.push(seconds(day));
-    calls.push(called || null);
-    errors.push(failed || null);
+    days.push(day);
     day = new Date((Date.parse(`${day}T00:00:00Z`) / 1000 + DAY) * 1000).toISOString().slice(0, 10);
   }
-  const chart = bars(place, [times, calls, errors], {
+  const figures = days.map((day) => known.get(day) || [0, 0, 0]);
+  const short = new Intl.DateTimeFormat(lang(), { month: "numeric", day: "numeric" });
+  const long = new Intl.DateTimeFormat(lang(), { dateStyle: "medium" });
+  const chart = bars(place, [days.map(seconds), figures.map(([calls]) => calls), figures.map(([, failed]) => failed)], {
     height: 200,
-    xLabel: place.dataset.day,
+    least: 4,
+    incrs: COUNTS,
     // half a day at both ends, so that the first and the last bar are whole
-    scales: { x: { time: true, range: (plot, min, max) => [min - DAY / 2, max + DAY / 2] } },
-    series: [{ label: place.dataset.calls, color: "accent" }, { label: place.dataset.errors, color: "bad" }],
+    range: (_, min, max) => [min - DAY / 2, max + DAY / 2],
+    x: (_, splits) => splits.map((at) => short.format(at * 1000)),
+    y: (_, splits) => splits.map(number),
+    series: [{ color: "ok" }, { color: "bad" }],
+    say: (at) => `${long.format(seconds(days[at]) * 1000)} · ${figures[at].map((value, which) => `${number(value)} ${words[which]}`).slice(0, 2).join(", ")}`,
   });
   return () => chart.then((made) => made.end());
 }
