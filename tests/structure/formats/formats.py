@@ -141,7 +141,6 @@ FILES: dict[str, Any] = {
     "target of a call": CallTarget,
     "task": KeptTask,
     "trail": TrailLine,
-    "decisions about a tool": ToolDecisions,
     "pairs by holder": dict[str, frozenset[str]],
     "approvals": tuple[Approval, ...],
     "approval": Approval,
