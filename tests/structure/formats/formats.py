@@ -146,7 +146,7 @@ FILES: dict[str, Any] = {
     "approval": Approval,
     "binding of an approval": ApprovalBinding,
     "reason of an approval": ApprovalReason,
-    "trail of an approval": ApprovalTrail,
+    "trail before an approval": ApprovalTrail,
     "decisions by tool": dict[str, ToolDecisions],
     "decisions about a tool": ToolDecisions,
     "passphrase": PassphraseRecord,

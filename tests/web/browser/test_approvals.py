@@ -72,7 +72,7 @@ def test_a_call_is_announced_and_approved(shared_web: WebBrowsers) -> None:
     badge = page.locator('a[data-nav="/approvals"]')
     with calling(shared_web.home, path="/tmp/notes") as call:
         expect(badge).to_contain_text("1 call waits")
-        page.get_by_role("link", name="1 call waits for your approval.").click()
+        badge.click()
         expect(card(page)).to_contain_text("count of up wants to run")
         expect(card(page).locator(".approval-field")).to_contain_text("/tmp/notes")
         page.get_by_role("button", name="Approve once").click()
