@@ -19,6 +19,7 @@ CASES = (
     ("linear requires a login. Run: tabane servers login linear", "linear requires a login."),
     ("broken failed: {why}\nThen test it: tabane servers test broken", "broken failed: {why}"),
     ("Log in: tabane servers login linear", "Log in."),
+    ("To start the hub: tabane start", ""),
     ("Connect to the network, then run: tabane doctor. Behind a proxy, set HTTPS_PROXY",
      "Behind a proxy, set HTTPS_PROXY"),
     ("git is not running: {why} (next try in 3 s; to try now: tabane servers restart git)",

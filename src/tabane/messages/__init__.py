@@ -15,12 +15,17 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
-from tabane.messages.page_words import PageLang, without_commands
 from tabane.messages.quoting import command_word, quoted_name
 
 Lang = Literal["en", "ja"]
 
 _LOCALES = Path(__file__).parent / "locales"
+
+
+class PageLang(str):
+    """A language in which messages are rendered for the page. It equals the one that it is made of."""
+
+    __slots__ = ()
 
 
 class Message:
@@ -45,6 +50,8 @@ class Message:
         # gettext answers the empty sentence with the head of its catalog.
         template = _translations(lang).gettext(self.template) if self.template else ""
         if isinstance(lang, PageLang):
+            from tabane.messages.page_words import without_commands  # no hub needs it before a page is asked
+
             template = without_commands(template)
         return _FORMATTER.vformat(template, (), fields) if fields else template
 

@@ -9,21 +9,14 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-if TYPE_CHECKING:
-    from tabane.messages import Lang
+from tabane.messages import Lang, PageLang
 
 _COMMAND = re.compile(r"(?<![\w./-])(?:[A-Z_]+=\S+ )*tabane (?=[a-z{-])", re.ASCII)
 _SENTENCE = re.compile(r"(?<=[.!?])[ ]+(?=\S)|(?<=[。！？])|\n+")
 _BESIDE = re.compile(r"\s*[(（][^()（）]*[)）]")
 _CLAUSE = re.compile(r", (?:then|or) |[;:；：] ?|、|,? (?:or )?(?:with|by|run):? ?$")
-
-
-class PageLang(str):
-    """A language in which messages are rendered for the page. It equals the one that it is made of."""
-
-    __slots__ = ()
 
 
 def for_page(lang: Lang) -> Lang:
@@ -35,7 +28,7 @@ def for_page(lang: Lang) -> Lang:
 def without_commands(template: str) -> str:
     """Return a template without the sentences that have a command of Tabane.
 
-    Of a template that is one such sentence, what comes before the command stays, as far as it is a clause.
+    Of a template that is one such sentence, what comes before the command stays if it is a clause of its own.
     """
     if not _COMMAND.search(template):
         return template
@@ -50,6 +43,8 @@ def without_commands(template: str) -> str:
     if (cut := _CLAUSE.search(head)) is not None:
         head = head[: cut.start()]
     head = head.rstrip(" :;,：；、")
+    if head.startswith("To ") or head.endswith(("には", "場合は")):  # half a sentence without its command
+        return ""
     return head and head + ("。" if head[-1] > "⺀" else ".")
 
 
