@@ -22,7 +22,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ from benchmarks.gateway.client import Client
 from benchmarks.hub import HubProcess
 from benchmarks.posts.sources import Sources, made
 from benchmarks.report import Goal, loads, table
+from benchmarks.sections.blocks import Block
 from benchmarks.web.first_view import chromium, sign_in
 from benchmarks.web.large_home import POSTS, LargeHub, copied, kept
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
@@ -63,7 +65,7 @@ class TypedRequests(NamedTuple):
     """Requests of one kind, and their milliseconds: the median, the 95th percentile, the maximum."""
 
     name: str
-    count: int
+    requests: int
     p50: float
     p95: float
     most: float
@@ -75,7 +77,7 @@ class TypedRequests(NamedTuple):
 
     @property
     def texts(self) -> tuple[str, ...]:
-        return self.name, f"{self.count}", *(f"{ms:.1f}" for ms in (self.p50, self.p95, self.most))
+        return self.name, f"{self.requests}", *(f"{ms:.1f}" for ms in (self.p50, self.p95, self.most))
 
 
 class KeyPart(NamedTuple):
@@ -92,7 +94,7 @@ class KeyPart(NamedTuple):
 
 
 class TypingFigures(NamedTuple):
-    """All that was measured. ``memory`` is the hub's in MB: before the keys, after half of them, after all."""
+    """All that was measured. ``memory`` is the hub's in MB: before the keys, after half, after all."""
 
     posts: int
     keys: list[TypedRequests]
@@ -167,15 +169,16 @@ class Typist:
 
     def _keys(self, text: str) -> Iterator[Callable[[], object]]:
         """Yield what each key does: a letter, or a word that was composed in kana."""
-        if text.isascii():
-            for letter in text:
-                if letter == " ":
-                    self._page.keyboard.type(letter)  # with it the query is the same
-                else:
-                    yield lambda letter=letter: self._page.keyboard.type(letter)
+        if not text.isascii():
+            for place, word in enumerate(text.split()):
+                yield partial(self._compose, word if not place else f" {word}")
             return
-        for place, word in enumerate(text.split()):
-            yield lambda word=word, place=place: self._compose(word if not place else f" {word}")
+        for letter in text:
+            press = partial(self._page.keyboard.type, letter)
+            if letter == " ":
+                press()  # with it the query is the same
+            else:
+                yield press
 
     def _compose(self, word: str) -> None:
         size = 2 * len(word.strip())
@@ -315,7 +318,7 @@ class PageClient:
         return body
 
 
-PARTS = {
+PARTS: Mapping[str, Callable[[str], str]] = {
     "a request that finds nothing": lambda text: "/home/search?q=",
     "tools": lambda text: _results(text, "tools"),
     "posts": lambda text: _results(text, "posts"),
@@ -403,12 +406,12 @@ def reached(found: TypingFigures) -> list[Goal]:
     ]
 
 
-def blocks(found: TypingFigures) -> list[Any]:
+def blocks(found: TypingFigures) -> list[Block | str]:
     """Return the tables of the section."""
     first, half, last = found.memory
     return [
-        f"Search as somebody types into a browser, among {found.posts:,} posts, 2,000 documents, 300 pages and "
-        f"460 tools, with the default model ({found.load}):",
+        f"Search as somebody types into a browser, among {found.posts:,} posts, 2,000 documents, 300 pages "
+        f"and 460 tools, with the default model ({found.load}):",
         table(HEADS, (row.texts for row in [*found.keys, found.lag])),
         "Where the time of a key goes, measured without a browser, one request after the other:",
         table(PART_HEADS, (row.texts for row in found.parts)),

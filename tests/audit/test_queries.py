@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -199,6 +200,17 @@ def test_unused_servers_are_found_with_their_cost(queries: AuditQueries) -> None
 def test_statistics_have_the_times_of_the_first_and_last_entry(queries: AuditQueries) -> None:
     stats = asyncio.run(queries.get_audit_stats(LOCAL, GetAuditStats()))
     assert (stats["total"], stats["earliest"]) == (5, "2026-11-01T09:00:00.000+09:00")
+
+
+@pytest.mark.parametrize(
+    "given", [{"result": "failed"}, {"server": "git"}, {"key": "alice"}, {"lookups": False}]
+)
+def test_statistics_count_the_entries_that_are_listed(queries: AuditQueries, given: dict[str, Any]) -> None:
+    listed = asyncio.run(queries.query_audit_logs(LOCAL, QueryAuditLogs(**given)))
+    counted = asyncio.run(queries.get_audit_stats(LOCAL, GetAuditStats(**given)))
+    assert counted["total"] == listed["total"]
+    names = Counter(row["name"] for row in listed["results"])
+    assert {row["name"]: row["count"] for row in counted["by_name"]} == names
 
 
 @pytest.mark.parametrize("lang", ["en", "ja"])

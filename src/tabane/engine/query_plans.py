@@ -257,8 +257,8 @@ class LexicalPlan:
     """The conditions that a hit must and must not match, and the terms that score it.
 
     ``plain``: it must match any of the leaves, nothing more; ``loose``: any of the leaves or prefixes.
-    ``prefixes`` are to be scored too, by the tokens they stand for, with these weights. ``spellings``: word → spelling → its leaves, if a word has
-    several spellings: a hit needs one of them.
+    ``prefixes`` are to be scored too, by the tokens they stand for, with these weights. ``spellings``: word →
+    spelling → its leaves, if a word has several spellings: a hit needs one of them.
     """
 
     leaves: tuple[ScoredTerm, ...]

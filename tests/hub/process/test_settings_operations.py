@@ -190,3 +190,20 @@ async def test_a_wrong_profile_is_refused(tmp_path: Path, params: dict[str, Any]
         with pytest.raises(BadArguments, match=words):
             await served.call("save_profile", **params)
         assert served.file.read_text() == TEXT
+
+
+async def test_the_patterns_of_a_draft_are_counted_as_those_of_a_profile(tmp_path: Path) -> None:
+    async with settled_hub(tmp_path) as served:
+        draft = {"allow": ["@documents"], "read_only": True}
+        await served.call("save_profile", name="home", **draft)
+        found = await served.call("profiles_list", draft=draft)
+        [row] = [each for each in found["results"] if each["name"] == "home"]
+        assert found["draft"] == {name: row[name] for name in ("tools", "servers", "sources")}
+        [documents] = row["sources"]
+        assert documents["name"] == "documents"
+        assert 0 < documents["operations"] < documents["of"]  # those that change some are not allowed
+        everything = (await served.call("profiles_list", draft={}))["draft"]
+        assert "admin" not in [each["name"] for each in everything["sources"]]
+        assert "draft" not in await served.call("profiles_list")
+        with pytest.raises(BadArguments, match="nothing"):
+            await served.call("profiles_list", draft={"allow": ["@nothing"]})

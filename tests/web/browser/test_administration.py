@@ -300,7 +300,16 @@ def test_a_setting_of_the_next_start_offers_a_restart(web: WebBrowsers) -> None:
 def test_the_check_up_fixes_what_it_finds(web: WebBrowsers) -> None:
     log = web.home.tabane / "logs" / "hub.log"
     os.chmod(log, 0o644)
+    os.chmod(web.home.tabane, 0o755)
     page = web.page("/health")
+    expect(page.locator("#checkup")).to_contain_text("Other users can read")
+    expect(page.locator("#checkup")).to_contain_text("Other users can list")
+    expect(page.locator("#checkup")).not_to_contain_text("Only you have access")
+    assert "tabane doctor" not in page.locator("main").inner_text()
+    page.get_by_role("button", name="Fix what is safe to fix").click()
+    expect(page.locator("#checkup")).to_contain_text("Everything is in order.")
+    os.chmod(log, 0o644)
+    page.get_by_role("button", name="Check again").click()
     expect(page.locator("#checkup")).to_contain_text("Other users can read")
     page.get_by_role("button", name="Fix it").click()
     expect(page.locator("#checkup")).to_contain_text("Everything is in order.")

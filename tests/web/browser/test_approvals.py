@@ -21,6 +21,9 @@ from tests.harness.running_hub import child
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import Language, Theme, WebBrowsers, WebHome, show
 
+SETTLED = """() => new Promise((done) => setTimeout(() => done(true), 700))"""
+"""Longer than the page ignores keys for a card that has just come or moved."""
+
 DECEIVING = "\u202e harmless <b>bold</b><script>alert(1)</script> \x1b[2K"
 
 
@@ -99,6 +102,42 @@ def test_what_an_assistant_wrote_is_shown_as_it_is(shared_web: WebBrowsers, acce
         assert accessibility.serious(page) == []
         page.get_by_role("button", name="Refuse").click()
         expect(card(page)).to_have_count(0)
+
+
+def test_keys_decide_the_first_call_and_then_the_next_but_none_while_somebody_types(
+    shared_web: WebBrowsers,
+) -> None:
+    page = shared_web.page("/approvals")
+    with calling(shared_web.home, number=1) as first, calling(shared_web.home, number=2) as second:
+        expect(card(page)).to_have_count(2)
+        decided = {card(page).nth(at).get_attribute("id"): call for at, call in enumerate((first, second))}
+        page.keyboard.press("r")  # of a card that has just come: it may not be the one that was meant
+        expect(card(page)).to_have_count(2)
+        page.wait_for_function(SETTLED)
+        page.keyboard.press("a")
+        expect(page.locator("#notices")).to_contain_text("The call of up__count is approved, once.")
+        expect(card(page)).to_have_count(1)
+        expect(card(page)).to_be_focused()
+        left = card(page).get_attribute("id")
+        assert left in decided
+        page.wait_for_function(SETTLED)
+        page.keyboard.press("r")
+        expect(card(page)).to_have_count(0)
+        results = sorted(str(call.result["content"][0]["text"])[:8] for call in (first, second))
+        assert results[1] == "A person"
+        assert results[0].isdigit()
+
+
+def test_refuse_has_the_focus_where_something_speaks_against_the_call(shared_web: WebBrowsers) -> None:
+    with calling(shared_web.home, text=DECEIVING) as call:
+        wait_until(lambda: shared_web.home.rpc("list_approvals")["results"], "the call waits")
+        page = shared_web.page("/approvals")
+        expect(page.get_by_role("button", name="Refuse")).to_be_focused()
+        expect(card(page).locator(".btn.primary")).to_have_text(re.compile("Refuse"))
+        page.get_by_role("button", name="Approve once").click()
+        page.locator("dialog.dialog").get_by_role("button", name="Cancel").click()
+        page.get_by_role("button", name="Refuse").press("Enter")
+        assert "A person refused this call" in call.result["content"][0]["text"]
 
 
 @pytest.mark.parametrize("lang", ["en", "ja"])

@@ -94,6 +94,6 @@ def test_an_assistant_is_disconnected(web: WebBrowsers, web_home: WebHome, acces
         row.get_by_role("button", name="Disconnect").click()
         asked = page.locator("dialog[open]")
         expect(asked).to_contain_text("Disconnect test?")
-        asked.get_by_role("button", name="Yes").click()
+        asked.get_by_role("button", name="Continue").click()
         expect(page.get_by_text("No assistant is connected at the moment.")).to_be_visible()
         assert someone.client.wait() == 0

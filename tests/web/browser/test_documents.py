@@ -64,6 +64,24 @@ def test_folders_lead_to_documents(filled: WebHome, shared_web: WebBrowsers) -> 
     expect(page.get_by_role("link", name="release.md")).to_be_visible()
 
 
+def test_types_and_what_changed_last_stand_beside_the_list_which_is_exported(web: WebBrowsers) -> None:
+    put(
+        web.home,
+        {"filepath": "a/old.md", "text": "# Old", "file_type": "note"},
+        {"filepath": "b/plan.md", "text": "# Plan", "file_type": "plan"},
+    )
+    put(web.home, {"filepath": "a/new.md", "text": "# New", "file_type": "note"})
+    page = web.page("/documents", width=1400)
+    expect(page.locator(".doc-recent a").first).to_have_text("New")
+    page.locator("[data-facets]").get_by_role("link", name="note").click()
+    page.wait_for_url("**/documents?type=note")
+    expect(page.locator(".doc-list > li")).to_have_count(1)
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Export as JSON").click()
+    rows = json.loads(Path(saved.value.path()).read_text(encoding="utf-8"))
+    assert [row["name"] for row in rows] == ["a/new.md", "a/old.md"]
+
+
 def test_long_lists_continue_and_odd_names_open(filled: WebHome, shared_web: WebBrowsers) -> None:
     page = shared_web.page("/documents?prefix=manuals/")
     expect(page.locator(".doc-list > li").last).to_contain_text("099.md")
@@ -137,7 +155,7 @@ def test_leaving_an_unsaved_text_asks_and_a_draft_is_kept(filled: WebHome, share
     page.on("dialog", lambda dialog: dialog.accept())
     page.reload()
     page.locator("[data-mounted]").wait_for()
-    page.get_by_role("button", name="Restore it").click()
+    expect(page.get_by_text("Restored draft")).to_be_visible()
     assert page.get_by_label("Text").input_value() == "a draft"
     page.get_by_role("link", name="Cancel").click()
     page.get_by_role("dialog").get_by_role("button", name="Continue").click()

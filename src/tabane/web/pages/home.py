@@ -287,10 +287,11 @@ async def search(request: PageRequest) -> Fragment:
 
 async def _ask(request: PageRequest, query: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """Return what a search over everything finds, and the tools of that name."""
-    return await asyncio.gather(
+    found, named = await asyncio.gather(
         request.call("search_everything", query=query, top_k=FOUND, keywords="typing"),
         _tools_named(request, query),
     )
+    return found, named
 
 
 async def _tools_named(request: PageRequest, query: str) -> list[dict[str, Any]]:

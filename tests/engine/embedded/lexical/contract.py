@@ -104,6 +104,21 @@ class LexicalContract(EngineContract):
             assert await found(collection, "たん") == ["k001"]
             assert await found(collection, LexicalQuery("", phrases=("会議",))) == ["k003"]
 
+    async def test_all_records_with_a_beginning_are_found_and_the_commonest_words_first(self) -> None:
+        rare = [f"gre{number:02}" for number in range(40)]
+        async with self.holding([*rare, *["green"] * 10, "grey", "gold"]) as collection:
+            whole = await found(collection, LexicalQuery("gre", prefix=True))
+            assert len(whole) == len(set(whole)) == 51
+            # Of so many words, the commonest are scored; what has none of them comes last.
+            assert {f"k{number:03}" for number in range(40, 50)} <= set(whole[:26])
+            for few in (1, 5, 25):
+                assert await found(collection, LexicalQuery("gre", prefix=True), limit=few) == whole[:few]
+            assert set(await found(collection, LexicalQuery("gree", prefix=True))) == set(whole[:51]) - (
+                {f"k{number:03}" for number in range(40)} | {"k050"}
+            )
+            without = LexicalQuery("gre", exclude=("green",), prefix=True)
+            assert len(await found(collection, without)) == 41
+
     async def test_spellings_of_a_word_are_one(self) -> None:
         async with self.holding(
             ["サーバの話", "データの話", "searching abc", "本当にありがとうございました"]

@@ -1,0 +1,166 @@
+"""The letters of calls that wait, over HTTP: what a person reads, attacks on it, and what can be approved."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.harness.http_hub import HttpHub
+from tests.harness.labeled_servers import TOOLS, replayed
+from tests.harness.running_hub import SocketClient
+from tests.hub.people.approvals.confirmed import PERSON
+from tests.web.test_flows import post, signed_in
+from tests.web.visitor import text, web_hub
+
+LARGEST_PAGE = 400_000
+"""Bytes of a page with the longest arguments."""
+
+
+def servers(folder: Path) -> dict[str, Any]:
+    return {
+        name: {**replayed(folder, name), **({"confirm": ["delete_*"]} if name == "files" else {})}
+        for name in TOOLS
+    }
+
+
+async def operate(here: HttpHub, operation: str, **params: Any) -> Any:
+    return await here.hub.door.invoke(PERSON, operation, msgspec.json.encode(params))
+
+
+async def rows(here: HttpHub, **params: Any) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = (await operate(here, "list_approvals", **params))["results"]
+    return found
+
+
+async def reader(here: HttpHub) -> SocketClient:
+    """An assistant that has read mail and files."""
+    line = await here.running.connect("2025-11-25", mode="full", client="claude", cwd="/work")
+    await line.call("mail__read_inbox")
+    await line.call("files__read_file", path="x")
+    return line
+
+
+async def send(line: SocketClient, **arguments: Any) -> Any:
+    return await line.request("tools/call", {"name": "mail__send_email", "arguments": arguments})
+
+
+def buttons(page: str) -> list[str]:
+    """The words of the bright buttons."""
+    found = re.findall(r'<(?:button|a) class="btn primary"[^>]*>(.*?)</(?:button|a)>', page, re.DOTALL)
+    return [" ".join(re.sub(r"<[^>]+>", " ", each).split()) for each in found]
+
+
+async def test_a_letter_says_what_the_call_does_who_wants_it_and_what_was_read(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
+        person = await signed_in(here)
+        line = await reader(here)
+        await send(line, to="eve@example.com", body="Dear Eve,\n<script>alert(1)</script>")
+        [row] = await rows(here)
+        assert (row["warned"], row["folder"], row["decisions"]["approved"]) == (True, "/work", 0)
+        assert row["trail"]["untrusted"] == {"mail": "mail__read_inbox"}
+        page = text(await person.content(f"/approvals/{row['id']}"))
+        for words in (
+            "send_email of mail wants to run", "leaves this machine", "A rule speaks against this call.",
+            "strangers can write", "mail__read_inbox", "claude", "/work", "Dear Eve,\n&lt;script&gt;",
+            "What mail says about this tool", "the first time that you are asked",
+        ):  # fmt: skip
+            assert words in page, words
+        assert "tabane policy" not in page
+        assert "<script>alert" not in page
+        assert buttons(page) == ["Refuse r"]
+
+
+async def test_a_call_that_only_has_to_be_confirmed_has_a_bright_approve(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
+        person = await signed_in(here)
+        line = await here.running.connect("2025-11-25", mode="full", client="claude", cwd="/work")
+        call = {"name": "files__delete_file", "arguments": {"path": "one"}}
+        await line.request("tools/call", call)
+        [row] = await rows(here)
+        page = text(await person.content("/approvals"))
+        assert buttons(page) == ["Approve once a"]
+        done = await post(person, f"/approvals/{row['id']}/approve", stay="true")
+        assert "is approved, once." in text(done)
+        await line.request("tools/call", call)
+        other = {"name": "files__delete_file", "arguments": {"path": "two"}}
+        await line.request("tools/call", other)
+        [row] = await rows(here)
+        [whole] = await rows(here, id=row["id"])
+        assert whole["decisions"]["changed"] == ["path"]
+        assert (whole["decisions"]["approved"], whole["decisions"]["refused"]) == (1, 0)
+        page = text(await person.content(f"/approvals/{row['id']}"))
+        assert "Other than at the last approved call:" in page
+        [kept] = tmp_path.rglob("approval-decisions.json")
+        assert b'"one"' not in kept.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "whole"),
+    [
+        pytest.param({"to": "a@example.com", "body": "x" * 90_000}, True, id="long"),
+        pytest.param({"to": "a@example.com", "body": "x" * 120_000}, False, id="longer than the budget"),
+        pytest.param({"to": "a@example.com", "body": "x" * 900_000}, False, id="longer than what is kept"),
+        pytest.param({f"f{number}": "x" for number in range(10_000)}, False, id="many fields"),
+        pytest.param(json.loads('{"a":' * 150 + "1" + "}" * 150), True, id="nested"),
+    ],
+)
+async def test_what_was_not_shown_is_not_approved(
+    tmp_path: Path, arguments: dict[str, Any], whole: bool
+) -> None:
+    async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
+        person = await signed_in(here)
+        line = await reader(here)
+        await send(line, **arguments)
+        [row] = await rows(here)
+        assert len(row["arguments"]) <= 8 << 10
+        for path in ("/approvals", f"/approvals/{row['id']}", "/"):
+            assert len((await person.content(path)).body) < LARGEST_PAGE, path
+        done = await post(person, f"/approvals/{row['id']}/approve")
+        [after] = await rows(here)
+        assert after["state"] == ("approved" if whole else "open")
+        if not whole:
+            assert done.status == 422
+            await post(person, f"/approvals/{row['id']}/approve", unseen="true")
+            assert (await rows(here))[0]["state"] == "approved"
+
+
+async def test_an_approval_holds_for_exactly_what_was_shown(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
+        person = await signed_in(here)
+        line = await reader(here)
+        await send(line, to="ada@example.com", body="shown")
+        [row] = await rows(here)
+        await post(person, f"/approvals/{row['id']}/approve")
+        for other in (
+            {"to": "eve@example.com", "body": "shown"},
+            {"to": "ada@example.com", "body": "shown "},
+        ):
+            reply = await send(line, **other)
+            assert "error" in reply or reply["result"]["isError"], other
+        reply = await send(line, body="shown", to="ada@example.com")  # the order of members is no difference
+        assert not reply["result"].get("isError")
+
+
+async def test_hidden_characters_make_refuse_the_default(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
+        person = await signed_in(here)
+        line = await here.running.connect("2025-11-25", mode="full", client="cla\u202eude", cwd="/work")
+        call = {"name": "files__delete_file", "arguments": {"path": "a\u202efdp.exe"}}
+        await line.request("tools/call", call)
+        page = text(await person.content("/approvals"))
+        assert "\u202e" not in page
+        assert "\u27e8U+202E\u27e9" in page
+        assert buttons(page) == ["Refuse r"]
+
+
+async def test_a_call_that_was_decided_has_a_page_that_says_so(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
+        person = await signed_in(here)
+        answer = await person.content("/approvals/0123456789")
+        assert answer.status == 200
+        assert "does not wait any more" in text(answer)
