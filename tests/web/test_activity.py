@@ -153,3 +153,14 @@ async def test_credentials_that_are_found_after_the_end_of_a_call_are_an_event(t
                 found = json.loads(event.data)["credentials"]
                 assert all(each["kinds"] == ["github-token"] and not each["replaced"] for each in found)
                 places = {each["where"] for each in found}
+
+
+async def test_a_refusal_is_in_the_words_of_a_page(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, {"a": child(confirm=["cou*"])}, approval_wait=0) as here:
+        page = await signed_in(here)
+        client = await here.running.connect()
+        await client.request("tools/call", {"name": "a__count", "arguments": {}})
+        shown = text(await page.content("/activity/calls/1"))
+        assert "was not called: a person has to approve this call first." in shown
+        assert "tabane approve" not in shown
+        assert 'href="/approvals"' in shown

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,6 +11,7 @@ import msgspec
 
 from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
+from tabane.messages.page_words import without_commands
 from tabane.web.page import Fragment, Json, PageRequest, PageRoute, WholePage
 
 SHOWN = 60
@@ -93,6 +95,7 @@ async def call(request: PageRequest) -> Fragment:
     texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
     context = {
         "call": found,
+        "reason": _refusal(found["reason"]) if found["outcome"] == "refused" else found["reason"],
         "steps": steps,
         "total": total,
         "texts": [_indent_json(text) for text in texts if isinstance(text, str)],
@@ -133,6 +136,16 @@ def _credential_message(found: Mapping[str, Any]) -> Message:
     if found["replaced"]:
         return say("The result contained credentials ({kinds}). Tabane replaced them.", kinds=kinds)
     return say("The result contains credentials ({kinds}). Tabane did not replace them.", kinds=kinds)
+
+
+def _refusal(reason: str) -> str:
+    """Return why Tabane refused a call, without commands and without the end of a text that was cut."""
+    text = without_commands(reason)
+    whole = _LAST_SENTENCE.match(text)
+    return whole[0] if whole else text
+
+
+_LAST_SENTENCE = re.compile(r".*[.!?。](?=\s|$)", re.DOTALL)
 
 
 def _indent_json(text: str) -> str:

@@ -68,13 +68,8 @@ async def usage(request: PageRequest) -> WholePage | Fragment | FileDownload:
     wanted: dict[str, Any] = {**given, "of_servers": not own}
     if format := export_format(request):
         rows, cut = await collect_rows(request, "get_usage_stats", **{"by": by, **period, **wanted})
-        return table_file(
-            format,
-            f"usage-by-{by}",
-            (by, "label", *COLUMNS) if by == "key" else (by, *COLUMNS),
-            rows,
-            cut=cut,
-        )
+        columns = (by, "label", *COLUMNS) if by == "key" else (by, *COLUMNS)
+        return table_file(format, f"usage-by-{by}", columns, rows, cut=cut)
     chosen = {**period, **given} | ({"all": "1"} if everything else {})
     context: dict[str, Any] = {"by": by, "given": given, "own": own, "problem": None}
     try:
@@ -90,25 +85,37 @@ async def usage(request: PageRequest) -> WholePage | Fragment | FileDownload:
     context |= {"table": table, "next": table["next_cursor"], "query": urlencode({**chosen, "by": by})}
     if query.get("cursor"):
         return Fragment("usage/rows.html", context)
+    asked = {**period, **wanted}, {**period, **given, "lookups": True}
+    context |= _links(request, chosen, by) | await _figures(request, by, table, *asked)
+    return WholePage("usage/usage.html", say("Usage"), context, module="usage")
+
+
+async def _figures(
+    request: PageRequest, by: str, table: dict[str, Any], wanted: dict[str, Any], all: dict[str, Any]
+) -> dict[str, Any]:
+    """Return the sums and the days of what is ``wanted``.
+
+    Tokens are saved by searches and lists, which are Tabane's own: they are counted of ``all`` calls, also in
+    the rows of the table by assistants and people.
+    """
     days, every = await asyncio.gather(
-        request.call("get_usage_stats", by="day", limit=MOST_DAYS, **period, **wanted),
-        request.call("get_usage_stats", by=by, limit=PAGE, **period, **given, lookups=True),
+        request.call("get_usage_stats", by="day", limit=MOST_DAYS, **wanted),
+        request.call("get_usage_stats", by=by, limit=PAGE, **all),
     )
-    if by in ("client", "key"):  # tokens are saved by searches and lists, which are Tabane's own
+    if by in ("client", "key"):
         saved = {row[by]: row["saved"] for row in every["results"]}
         for row in table["results"]:
             row["saved"] = saved.get(row[by], row["saved"])
-    context |= _links(request, chosen, by) | {
+    return {
         "sum": table["sum"],
         "saved": every["sum"]["saved"],
-        "left_out": 0 if own else every["sum"]["calls"] - table["sum"]["calls"],
+        "left_out": every["sum"]["calls"] - table["sum"]["calls"] if wanted["of_servers"] else 0,
         "days": [
-            [day["day"], day["calls"], day["errors"], day["saved"]] for day in reversed(days["results"])
+            [row["day"], row["calls"], row["errors"], row["saved"]] for row in reversed(days["results"])
         ],
         "first": table["start"],
         "last": table["end"],
     }
-    return WholePage("usage/usage.html", say("Usage"), context, module="usage")
 
 
 async def advice(request: PageRequest) -> Fragment:
