@@ -1,6 +1,7 @@
-"""The first view of the page in a real browser, and what the page costs the hub in memory.
+"""The first view of each page in a real browser, and what the page costs the hub in memory.
 
-Each view is that of a browser with an empty cache, at the home page, signed in. It is interactive when its
+Each view is that of a browser with an empty cache, signed in: :data:`VIEWS` of the home page, :data:`OTHERS`
+of each other one. It is interactive when its
 content is shown and its script runs. Bytes are those on the wire, headers included.
 """
 
@@ -20,9 +21,11 @@ from benchmarks.hub import HubProcess
 from playwright.sync_api import Browser, BrowserContext, CDPSession, sync_playwright
 
 VIEWS = 15
+OTHERS = 3
 PATHS = (
-    *("/", "/search", "/activity", "/servers", "/tools", "/posts", "/documents", "/reader", "/jobs"),
-    *("/usage", "/audit", "/keys", "/profiles", "/settings", "/health", "/preferences"),
+    *("/", "/search", "/activity", "/questions", "/approvals", "/flows", "/assistants", "/servers"),
+    *("/changes", "/tools", "/posts", "/documents", "/reader", "/jobs", "/usage", "/audit", "/keys"),
+    *("/profiles", "/models", "/settings", "/health", "/preferences"),
 )
 UPSTREAM = str(Path(__file__).parents[1] / "gateway" / "upstream.py")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -56,9 +59,11 @@ class PageFigures(NamedTuple):
 
     views: list[FirstView]
     memory: dict[str, tuple[float, float]]
+    pages: dict[str, list[FirstView]]
 
-    def median(self, name: str) -> float:
-        return statistics.median(float(getattr(view, name)) for view in self.views)
+    def median(self, name: str, path: str = "") -> float:
+        """Return the median of a figure of the home page, or of another one."""
+        return statistics.median(float(getattr(view, name)) for view in self.pages.get(path, self.views))
 
 
 def chromium() -> str | None:
@@ -82,8 +87,9 @@ def measure() -> PageFigures | None:
         memory[f"after {VIEWS} more first views"] = hub.memory()
         visit_all(browser, hub, state)
         memory["after every page"] = hub.memory()
+        pages = {path: [view(browser, hub, state, path) for _ in range(OTHERS)] for path in PATHS}
         browser.close()
-    return PageFigures(views, memory)
+    return PageFigures(views, memory, pages)
 
 
 @contextlib.contextmanager
@@ -128,13 +134,13 @@ class Wire:
         self.requests += 1
 
 
-def view(browser: Browser, hub: HubProcess, state: Any) -> FirstView:
-    """Open the home page in a browser with an empty cache."""
+def view(browser: Browser, hub: HubProcess, state: Any, path: str = "/") -> FirstView:
+    """Open a page in a browser with an empty cache."""
     context = browser.new_context(storage_state=state, viewport={"width": 1280, "height": 800})
     context.add_init_script(_WATCH)
     page = context.new_page()
     wire = Wire(context.new_cdp_session(page))
-    page.goto(root(hub) + "/")
+    page.goto(root(hub) + path)
     page.wait_for_function("() => window.seen.ready")
     page.wait_for_timeout(500)  # what it loads afterwards counts too
     seen = page.evaluate("() => window.seen")

@@ -16,6 +16,7 @@ from tabane.audit.verification import _SeqAndMac
 from tabane.guard.flows.tool_labels import KnownServer
 from tabane.hub.backup.archive_format import _ManifestHead
 from tabane.hub.clients.questions.parked_files import _FileHead
+from tabane.hub.sources.post_uploads import SentFile
 from tabane.search.embedding.embedding_service import _EmbeddingsResponse
 from tabane.web.app import SignInAttempt
 from tabane.web.pages.tools import AppRequest
@@ -32,7 +33,7 @@ NO_FORMATS_OF_OURS = {
     KnownServer,  # a file of the package
     *(TokenClaims, IssuerMetadata, JwtHeader, _EmbeddingsResponse),  # of other programs
     *(JsonRpcFrame, _Typed),  # of MCP
-    *(AppRequest, SignInAttempt),  # of a page that the same hub has sent
+    *(AppRequest, SignInAttempt, SentFile),  # of a page that the same hub has sent
     *(_SearchedValues, _SeqAndMac, _ManifestHead, _FileHead),  # parts of formats that formats.py has
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -220,3 +221,44 @@ async def test_the_title_of_a_page_is_in_the_language_of_the_browser(tmp_path: P
         assert PAGE_HEADER == "tabane-page"
         assert title(await mine.content(PAGE, accept_language="en-US,en")) == "Preferences · Tabane"
         assert "lang" not in (await mine.content(PAGE, accept_language="ja")).headers
+
+
+async def test_an_unknown_path_is_a_page_for_a_browser_and_json_for_a_program(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        mine = await signed_in(here)
+        shell = await mine.open("/nothing/here", accept="text/html,*/*;q=0.8")
+        assert (shell.status, shell.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        missing = await mine.content("/nothing/here")
+        assert (missing.status, title(missing)) == (404, "Not found · Tabane")
+        assert 'action="/search"' in text(missing)
+        program = await mine.ask("GET", "/nothing/here", accept="application/json")
+        assert program.status == 404
+        assert program.json["jsonrpc"] == "2.0"
+        someone = await visitor(here)
+        assert (await someone.content("/nothing/here")).status == 401
+
+
+async def test_content_is_compressed_for_those_who_take_that(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        mine = await signed_in(here)
+        plain = await mine.content("/settings")
+        packed = await mine.content("/settings", accept_encoding="gzip, br")
+        assert "content-encoding" not in plain.headers
+        assert packed.headers["content-encoding"] == "gzip"
+        assert "accept-encoding" in packed.headers["vary"]
+        assert len(packed.body) < len(plain.body) / 3
+        assert gzip.decompress(packed.body) == plain.body
+        small = await mine.content("/questions/-/count", accept_encoding="gzip")
+        assert "content-encoding" not in small.headers  # it is short
+        stream = await mine.ask("GET", "/events", accept="text/event-stream", accept_encoding="gzip")
+        assert "content-encoding" not in stream.headers  # events are not to wait for each other
+
+
+async def test_no_compressed_answer_has_a_secret_of_the_browser(tmp_path: Path) -> None:
+    async with web_hub(tmp_path) as here:
+        someone = await visitor(here)
+        signed = await someone.sign_in(accept_encoding="gzip")
+        assert "content-encoding" not in signed.headers
+        body = gzip.decompress((await someone.content("/", tabane_whole="1", accept_encoding="gzip")).body)
+        assert someone.page.encode() not in body
+        assert someone.cookie.partition("=")[2].encode() not in body

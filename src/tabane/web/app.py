@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -58,6 +59,7 @@ from tabane.web.pages import (
     home,
     jobs,
     keys,
+    palette,
     posts,
     questions,
     search,
@@ -74,6 +76,7 @@ from tabane.wire.sse import KEEP_ALIVE
 AREAS = (
     home,
     search,
+    palette,
     activity,
     usage,
     audit,
@@ -320,6 +323,28 @@ def visible(may: Callable[[str], bool]) -> list[NavigationEntry]:
     return [entry for entry in ENTRIES if not entry.needs or may(entry.needs)]
 
 
+PREFERENCES = (say("Preferences"), "person", "/preferences")
+
+SHORTCUTS: Mapping[str, str] = {
+    "h": "/",
+    "a": "/approvals",
+    "s": "/servers",
+    "t": "/tools",
+    "p": "/posts",
+    "d": "/documents",
+    "r": "/reader",
+    "c": "/activity",
+    "e": "/settings",
+}
+"""Keys that open a page after g."""
+
+
+def shortcuts(entries: Sequence[NavigationEntry]) -> list[tuple[str, NavigationEntry]]:
+    """Return the pages of somebody that have a key, in the order of the keys."""
+    by_path = {entry.path: entry for entry in entries}
+    return [(key, by_path[path]) for key, path in SHORTCUTS.items() if path in by_path]
+
+
 log = logging.getLogger(__name__)
 
 Answer = Callable[[Request], Awaitable[Response]]
@@ -423,22 +448,25 @@ class WebApp:
             page_request = await self._page_request(request)
             if page_request is None:
                 return _unauthorized(request)
-            event = self._hub.feed.last
-            try:
-                answer = await route.handler(page_request)
-                return self._response(request, page_request, answer, event)
-            except TabaneError as error:
-                return self._failure(request, page_request, error, route.method)
-            except ClientDisconnect:
-                return Response(status_code=499)
-            except Exception as error:
-                log.exception("the page %s failed", request.url.path)
-                failure = upgraded(error) or InternalFailure(
-                    say("The page failed. The reason is in the hub's log: tabane logs")
-                )
-                return self._failure(request, page_request, failure, route.method)
+            return await packed(request, await self._answer(request, page_request, route))
 
         return Route(route.path, respond, methods=[route.method])
+
+    async def _answer(self, request: Request, page_request: PageRequest, route: PageRoute) -> Response:
+        event = self._hub.feed.last
+        try:
+            answer = await route.handler(page_request)
+            return self._response(request, page_request, answer, event)
+        except TabaneError as error:
+            return self._failure(request, page_request, error, route.method)
+        except ClientDisconnect:
+            return Response(status_code=499)
+        except Exception as error:
+            log.exception("the page %s failed", request.url.path)
+            failure = upgraded(error) or InternalFailure(
+                say("The page failed. The reason is in the hub's log: tabane logs")
+            )
+            return self._failure(request, page_request, failure, route.method)
 
     async def _page_request(self, request: Request) -> PageRequest | None:
         """Return the request of somebody who signed in; None if nobody did."""
@@ -493,17 +521,28 @@ class WebApp:
             "page_template": page.template,
         }
         if whole:
-            context |= {
-                "frame_entries": visible(page_request.may),
-                "frame_groups": GROUPS,
-                "frame_who": page_request.access.label or page_request.access.holder,
-                "frame_version": self._hub.version,
-            }
+            context |= self._frame(page_request)
         template = "layout/whole.html" if whole else "layout/content.html"
         response = self._html(request, template, context, page.status, page_request)
         if page.module:
             response.headers["tabane-module"] = page.module
         return response
+
+    def _frame(self, request: PageRequest) -> dict[str, Any]:
+        """Return what the template of the navigation and the palette needs."""
+        entries = visible(request.may)
+        pages = [*((entry.label, entry.icon, entry.path) for entry in entries), PREFERENCES]
+        commands = [*palette.action_entries(request), *palette.page_entries(pages, request.lang)]
+        groups = {name: label.render(request.lang) for name, label in palette.GROUPS.items()}
+        return {
+            "frame_entries": entries,
+            "frame_groups": GROUPS,
+            "frame_palette": {"groups": groups, "entries": commands},
+            "frame_shortcuts": [(key, entry.path, entry.label) for key, entry in shortcuts(entries)],
+            "frame_holder": request.access.holder,
+            "frame_who": request.access.label or request.access.holder,
+            "frame_version": self._hub.version,
+        }
 
     def _notice(
         self,
@@ -549,6 +588,16 @@ class WebApp:
         body = self._renderer.render(template, lang, may, context)
         return Response(body, status, NOT_KEPT, "text/html")
 
+    def _not_found(self, request: Request, page_request: PageRequest) -> Response:
+        path = request.url.path
+        if request.method != "GET" or page_request.partial:
+            text = say("There is no page at {path}.", path=path)
+            return self._failure(request, page_request, UnknownName(text), request.method)
+        words = " ".join(path.replace("-", " ").split("/")).strip()
+        context = {"path": path, "words": words, "places": visible(page_request.may)[:8]}
+        page = WholePage("layout/not_found.html", say("Not found"), context, status=404)
+        return self._page(request, page_request, page)
+
     async def _http_error(self, request: Request, error: Exception) -> Response:
         status = cast("HTTPException", error).status_code
         if status == 404 and request.method == "GET" and FROM_HTMX not in request.headers:
@@ -557,9 +606,40 @@ class WebApp:
             page_request = await self._page_request(request)
             if page_request is None:
                 return _unauthorized(request)
-            text = say("There is no page at {path}.", path=request.url.path)
-            return self._failure(request, page_request, UnknownName(text), request.method)
+            return await packed(request, self._not_found(request, page_request))
         return PlainTextResponse(f"{status}", status, NOT_KEPT)
+
+
+SMALLEST_PACKED = 1 << 10
+"""Bytes of an answer from which on it is compressed."""
+
+PACKED_ASIDE = 64 << 10
+"""Bytes from which on that is done in a thread."""
+
+_PACKED_TYPES = ("text/html", "application/json")
+
+
+async def packed(request: Request, response: Response) -> Response:
+    """Compress an answer to a page's request with gzip, if the browser takes that and it is worth it.
+
+    The length of a compressed answer may tell something of it to whoever chooses a part of it and sees its
+    length (BREACH). Nobody else can do the former: only the page itself knows the secret that its requests
+    need, other sites get an answer without data, and that one, :meth:`WebApp._shell`, is not compressed. Nor
+    has any answer the cookie or the page's secret; the one of a sign-in does not come here.
+    """
+    body = bytes(response.body)
+    accepted = "gzip" in request.headers.get("accept-encoding", "")
+    if len(body) < SMALLEST_PACKED or not (response.media_type or "").startswith(_PACKED_TYPES):
+        return response
+    response.headers["vary"] = f"{response.headers['vary']}, accept-encoding"
+    if accepted:
+        if len(body) < PACKED_ASIDE:
+            response.body = gzip.compress(body, 6, mtime=0)
+        else:
+            response.body = await asyncio.to_thread(gzip.compress, body, 6, mtime=0)
+        response.headers["content-encoding"] = "gzip"
+        response.headers["content-length"] = str(len(response.body))
+    return response
 
 
 def _forbidden_page(path: str, request: PageRequest, error: Forbidden) -> WholePage:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 SIGN_IN = "/sign-in"
 STATIC = "/static"
 EVENTS = "/events"
@@ -24,3 +26,8 @@ def is_web_path(path: str) -> bool:
     """Return whether the web page answers at a path."""
     first = path.removeprefix("/").partition("/")[0]
     return first in _OTHERS or first in AREAS
+
+
+def is_page_wanted(method: str, headers: Mapping[str, str]) -> bool:
+    """Return whether a browser asks for a page, at whichever path. Programs get JSON where nothing is."""
+    return method == "GET" and "text/html" in headers.get("accept", "")

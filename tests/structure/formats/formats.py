@@ -67,7 +67,7 @@ from tabane.engine.embedded.vectors.vector_search import (
 from tabane.engine.input_checks import RecordsCursor
 from tabane.group.profile_changes import ProfileChange, ProfileTable
 from tabane.group.signatures import ForwardedRequest, LinkHead
-from tabane.guard.approvals.approvals import Approval, ApprovalBinding, ApprovalReason
+from tabane.guard.approvals.approvals import Approval, ApprovalBinding, ApprovalReason, ApprovalTrail
 from tabane.guard.definitions.definition import KeptFinding
 from tabane.guard.definitions.pins import PinState
 from tabane.guard.scanner.findings import Finding
@@ -78,6 +78,7 @@ from tabane.hub.clients.questions.parked_files import StoredCall, StoredQuestion
 from tabane.hub.local.connector import LaunchOutcome
 from tabane.hub.local.handshake import Hello, Welcome
 from tabane.hub.local.lock import LockHolder
+from tabane.hub.people.approvals.past_decisions import ToolDecisions
 from tabane.hub.people.flows.flow_files import TrailLine
 from tabane.hub.process.home_version import HomeStamp
 from tabane.hub.sources.models.model_records import ModelRecord, _ModelRecordsFile
@@ -140,11 +141,13 @@ FILES: dict[str, Any] = {
     "target of a call": CallTarget,
     "task": KeptTask,
     "trail": TrailLine,
+    "decisions about a tool": ToolDecisions,
     "pairs by holder": dict[str, frozenset[str]],
     "approvals": tuple[Approval, ...],
     "approval": Approval,
     "binding of an approval": ApprovalBinding,
     "reason of an approval": ApprovalReason,
+    "trail before an approval": ApprovalTrail,
     "passphrase": PassphraseRecord,
     "model records": _ModelRecordsFile,
     "model record": ModelRecord,

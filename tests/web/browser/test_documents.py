@@ -155,7 +155,7 @@ def test_leaving_an_unsaved_text_asks_and_a_draft_is_kept(filled: WebHome, share
     page.on("dialog", lambda dialog: dialog.accept())
     page.reload()
     page.locator("[data-mounted]").wait_for()
-    page.get_by_role("button", name="Restore it").click()
+    expect(page.get_by_text("Restored draft")).to_be_visible()
     assert page.get_by_label("Text").input_value() == "a draft"
     page.get_by_role("link", name="Cancel").click()
     page.get_by_role("dialog").get_by_role("button", name="Continue").click()

@@ -15,7 +15,10 @@ from tests.web.browser.hub import WebBrowsers, show
 
 pytestmark = pytest.mark.core
 
-TWILOG = '"1700000000000000001","https://x.com/alice/status/1700000000000000001","2024-01-02 03:04:05","The lamp turns.","1"\n'
+TWILOG = (
+    '"1700000000000000001","https://x.com/alice/status/1700000000000000001",'
+    '"2024-01-02 03:04:05","The lamp turns.","1"\n'
+)
 
 
 def test_the_search_leads_to_a_tool_by_keyboard_alone(web: WebBrowsers, accessibility: Axe) -> None:

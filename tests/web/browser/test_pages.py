@@ -1,43 +1,26 @@
 """Every page in a real browser: both languages, both themes, three widths, without and with content.
 
-Each is checked by axe, for sideways scrolling, for texts that are not translated, and, as in all tests here,
-for errors in the console and requests to elsewhere.
+Each is checked by axe, for sideways scrolling, for text that is cut and boxes that overlap, and, as in all
+tests here, for errors in the console and requests to elsewhere.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.harness.patience import wait_until
 from tests.reader.site import running
 from tests.web.browser import filled
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import WIDTHS, Language, Theme, WebBrowsers, WebHome, show
+from tests.web.browser.looks import look
 
 PATHS = filled.PATHS
 
 LOOKS: tuple[tuple[Language, Theme], ...] = (("en", "light"), ("ja", "dark"), ("en", "dark"), ("ja", "light"))
 A_LANDING_LOOKS_AT = ("ja", "dark")
-
-_SIDEWAYS = """() => {
-  if (document.documentElement.scrollWidth <= innerWidth) return [];
-  const beyond = one => one.getBoundingClientRect().right > innerWidth + 1;
-  return [...document.querySelectorAll("body *")].filter(beyond)
-    .slice(0, 5).map(one => one.outerHTML.slice(0, 160));
-}"""
-"""Returns the elements that make the page scroll sideways."""
-
-_SMALL_TARGETS = """() => [...document.querySelectorAll("button, a.btn, input, select")]
-  .filter(one => !one.matches("[type=hidden], .visually-hidden"))
-  .filter(one => one.checkVisibility({visibilityProperty: true, opacityProperty: true}))
-  .filter(one => { const box = (one.closest("label") || one).getBoundingClientRect();
-    return box.width && (box.width < 24 || box.height < 24); })
-  .slice(0, 5).map(one => one.outerHTML.slice(0, 160))"""
-"""Returns controls that are too small to be hit."""
 
 
 @pytest.fixture(scope="module")
@@ -69,18 +52,10 @@ def visited(request: pytest.FixtureRequest, all_browsers: dict[str, WebBrowsers]
     assert found.close() == []
 
 
-def fits(page: Page) -> None:
-    """Give the browser the time to lay out what comes after the page, as charts do, if it needs any."""
-    with contextlib.suppress(AssertionError):
-        wait_until(lambda: not page.evaluate(_SIDEWAYS), "the page fits")
-
-
 def checked(page: Page, path: str, accessibility: Axe | None) -> list[str]:
     """Show a page, and return what is wrong with it. Without ``accessibility``, axe does not look."""
     show(page, path)
-    fits(page)
-    wrong = [f"scrolls sideways: {one}" for one in page.evaluate(_SIDEWAYS)]
-    wrong += [f"small: {one}" for one in page.evaluate(_SMALL_TARGETS)]
+    wrong = look(page)
     if accessibility is not None:
         wrong += accessibility.serious(page)
     width = page.viewport_size["width"] if page.viewport_size else 0

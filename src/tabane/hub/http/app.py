@@ -48,7 +48,7 @@ from tabane.operations import Access, Door
 from tabane.settings import Mode
 from tabane.upstreams.logins.redirect_listener import CallbackPage, page_language
 from tabane.web.hub import VISIT, LiveFeed, PostUploads, Visit, WebHub
-from tabane.web.paths import is_web_path
+from tabane.web.paths import is_page_wanted, is_web_path
 from tabane.web.sessions import SignInLinks, WebSessions
 from tabane.wire import era as eras
 from tabane.wire import json
@@ -290,6 +290,10 @@ class HttpApp:
             await self._web.answer(request)
             return
         page = self._pages.get(request.path) or self._metadata_at(request.path)
+        if page is None and self._hub.settings.web and is_page_wanted(request.method, request.headers):
+            request.era = "web"
+            await self._web.answer(request)  # which says so, with a search and links
+            return
         if page is None:
             raise refusal(404, f"there is nothing at this path; MCP is at {MCP}, JSON-RPC at {RPC}")
         if request.method not in ("GET", "HEAD"):

@@ -1,4 +1,4 @@
-"""The page that searches everything, as a person types, and the palette of commands."""
+"""The page that searches everything, as a person types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from tabane.web.pages.documents import document_url
 from tabane.web.pages.posts import LOG_TYPES, PostFilterQuery, cut, text_parts
 from tabane.web.pages.servers import split_signature
 from tabane.web.passages import plain_passage
-from tabane.web.rendering import url_part
 
 FIRST, ALL = 20, 100
 """Hits that are shown at first, and all that can be shown."""
@@ -351,30 +350,6 @@ def _manual_pages(found: Mapping[str, Any], lang: str) -> list[tuple[str, str]]:
     return sorted(((name, titles.get(name, name)) for name in pages), key=lambda page: page[1].casefold())
 
 
-MOST_SERVERS = 5
-MOST_TOOLS = 8
-LONGEST = 200
-"""Characters of what is typed that are used."""
-
-
-async def found(request: PageRequest) -> Json:
-    """Return servers and tools that match what is typed, as entries with a URL, a label and an icon."""
-    typed = request.query.get("q", "").strip()[:LONGEST]
-    if not typed:
-        return Json([])
-    entries: list[dict[str, str]] = []
-    servers = await request.rows("list_servers")
-    names = [row["name"] for row in servers if typed.lower() in row["name"].lower()]
-    entries += [_entry("/servers/", name, "servers") for name in names[:MOST_SERVERS]]
-    tools = await request.rows("search_tools", query=typed, limit=MOST_TOOLS)
-    entries += [_entry("/tools/", row["name"], "tools") for row in tools if "doubtful" not in row]
-    return Json(entries)
-
-
-def _entry(place: str, name: str, icon: str) -> dict[str, str]:
-    return {"url": f"{place}{url_part(name)}", "label": name, "icon": icon}
-
-
 ROUTES = (
     PageRoute("/search", search),
     PageRoute("/search/results", results),
@@ -382,5 +357,4 @@ ROUTES = (
     PageRoute("/search/timeline", timeline),
     PageRoute("/search/names", names),
     PageRoute("/search/manual", manual),
-    PageRoute("/palette", found),
 )

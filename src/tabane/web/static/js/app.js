@@ -1,8 +1,12 @@
 // The frame of the page: sign-in, navigation, notices, dialogs, and what is live.
 
+import * as drafts from "./drafts.js";
 import { download, headers, keeper, send } from "./http.js";
 import * as live from "./live.js";
 import * as palette from "./palette.js";
+import * as places from "./places.js";
+import { reveal } from "./reveal.js";
+import * as shortcuts from "./shortcuts.js";
 import { showTimes } from "./text.js";
 
 const SIGN_IN = "/sign-in";
@@ -18,7 +22,8 @@ let spoiled = false;
 
 /**
  * Load a page into the frame. With `whole`, the navigation around it is loaded too. With `keep`, what is typed and
- * focused stays. With `hold`, nobody can use the page that is shown meanwhile: what they did would be lost.
+ * focused stays. With `hold`, nobody can use the page that is shown meanwhile: what they did would be lost. With
+ * `place`, a page that was left is shown again where it was.
  */
 async function show(url, options = {}) {
   const heard = live.record();
@@ -30,14 +35,15 @@ async function show(url, options = {}) {
 }
 
 /** Return whether the page is shown. */
-async function load(url, { push = true, whole = false, keep = false, hold = false }) {
+async function load(url, { push = true, whole = false, keep = false, hold = false, place = null }) {
   const mine = ++visit;
+  drafts.keep();
   wanted = null;
   if (hold && main()) main().inert = true;
   going = push ? url : null;
   const target = whole || !main() || main().classList.contains("sign-in") ? app : main();
   const more = target === app ? { "Tabane-Whole": "1" } : {};
-  app.setAttribute("aria-busy", "true");
+  busy(true);
   let response;
   try {
     response = await fetch(url, { headers: headers({ "HX-Request": "true", Accept: "text/html", ...more }) });
@@ -60,14 +66,26 @@ async function load(url, { push = true, whole = false, keep = false, hold = fals
   }
   if (mine !== visit) return false;
   live.after(response.headers.get("tabane-event"));
-  if (push && url !== location.pathname + location.search) history.pushState({ htmx: true }, "", url);
+  const lost = keep ? places.here() : null;
+  if (push && url !== location.pathname + location.search) {
+    places.leave(url);
+    history.pushState(places.entry(), "", url);
+  }
   connection(true);
   await swap(target, text, keep, module);
   if (mine === visit) going = null;
-  if (!keep) scrollTo(0, 0);
+  places.begin();
+  // A page that is fetched again has only the first part of its list.
+  if (!keep || lost.parts) places.restore(keep ? lost : place);
   if (push && !whole && !keep) main()?.focus({ preventScroll: true });
   if (target === app) live.start();
   return mine === visit;
+}
+
+/** Say that a page is on its way: after a moment, a bar at the top shows it. */
+function busy(on) {
+  app.setAttribute("aria-busy", String(on));
+  document.getElementById("progress").hidden = !on;
 }
 
 /** Return the script of a page. A browser does not ask again for one that it failed to get before a new document. */
@@ -110,12 +128,15 @@ function unchanged({ sourceElement, request }) {
 async function swap(target, text, keep, module) {
   leave();
   await htmx.swap({ sourceElement: app, target, text, swap: keep ? "innerMorph" : "innerHTML" });
-  app.setAttribute("aria-busy", "false");
+  busy(false);
   if (main()) main().inert = false;
   if (keep) renew();
+  else if (target === app) drafts.begin();
   mark();
+  const restored = keep ? [] : drafts.restore();
   const content = document.querySelector("#main [data-module]");
   if (content) unmount = module?.mount?.(content) ?? null;
+  drafts.announce(restored);
 }
 
 /**
@@ -156,6 +177,7 @@ export function reload(whole = false) {
 function unreachable(url) {
   connection(false);
   if (main()) main().inert = false;
+  if (main()) document.getElementById("progress").hidden = true;
   going = null;
   wanted = url;
   setTimeout(() => { if (wanted === url) show(url, { push: true, whole: !main() }); }, 1500);
@@ -188,10 +210,16 @@ async function ask(reason, next) {
   if (reason && !keeper.page && document.getElementById("sign-in-form")) return;
   visit += 1;
   going = wanted = null;
-  leave();
+  drafts.keep();
   const response = await fetch(SIGN_IN, { headers: headers({ "HX-Request": "true" }) });
-  await htmx.swap({ sourceElement: app, target: app, text: await response.text(), swap: "innerHTML" });
-  app.setAttribute("aria-busy", "false");
+  const text = await response.text();
+  // Nobody is to lose sight of a text that is not saved.
+  if (main() && drafts.unsaved()) over(text);
+  else {
+    leave();
+    await htmx.swap({ sourceElement: app, target: app, text, swap: "innerHTML" });
+  }
+  busy(false);
   const place = document.getElementById("sign-in-reason");
   if (reason && keeper.page) {
     place.textContent = reason;
@@ -206,6 +234,19 @@ async function ask(reason, next) {
   document.querySelector("#sign-in-form input")?.focus();
 }
 
+/** Show the form in a dialog over the page. */
+function over(text) {
+  document.getElementById("sign-in-over")?.remove();
+  const dialog = document.createElement("dialog");
+  dialog.className = "sign-in-over";
+  dialog.id = "sign-in-over";
+  dialog.append(...new DOMParser().parseFromString(text, "text/html").querySelector(".card").childNodes);
+  dialog.setAttribute("aria-label", dialog.querySelector("h1").textContent.trim());
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
 async function attempt(shown, next) {
   const response = await fetch(SIGN_IN, {
     method: "POST",
@@ -215,8 +256,9 @@ async function attempt(shown, next) {
   const answer = await response.json().catch(() => ({ error: String(response.status) }));
   if (response.ok) {
     keeper.page = answer.page;
-    history.replaceState({ htmx: true }, "", next);
+    history.replaceState(history.state ?? places.entry(), "", next);
     await show(next, { push: false, whole: true });
+    document.getElementById("sign-in-over")?.close();
     return;
   }
   if (!document.getElementById("sign-in-form")) await signIn("", next);
@@ -227,6 +269,7 @@ async function attempt(shown, next) {
 
 async function signOut() {
   await send("POST", "/sign-out").catch(() => null);
+  drafts.forget();
   keeper.page = "";
   location.assign("/");
 }
@@ -308,7 +351,11 @@ document.addEventListener("htmx:error", (event) => {
   else if (error) console.error(error);
 });
 
-document.addEventListener("htmx:after:swap", () => showTimes(document));
+document.addEventListener("tabane:part", () => showTimes(document));
+document.addEventListener("htmx:after:swap", (event) => {
+  showTimes(document);
+  reveal(event.detail.ctx);
+});
 
 // -- the person ---------------------------------------------------------------------------------
 
@@ -362,7 +409,8 @@ document.addEventListener("keydown", (event) => {
 document.addEventListener("tabane:go", (event) => show(event.detail));
 document.addEventListener("htmx:before:history:restore", (event) => {
   event.preventDefault();
-  show(event.detail.path, { push: false });
+  places.leave();
+  show(event.detail.path, { push: false, place: places.remembered() });
 });
 setInterval(() => showTimes(document), 20000);
 
@@ -390,7 +438,8 @@ live.on("*", (data, topic) => {
 
 // -- start --------------------------------------------------------------------------------------
 
-palette.start();
+palette.start({ confirm, signOut });
+shortcuts.start();
 const code = location.pathname === SIGN_IN ? location.hash.slice(1) : "";
 const next = within(new URLSearchParams(location.search).get("to"));
 if (code) {
@@ -399,6 +448,5 @@ if (code) {
 } else if (location.pathname === SIGN_IN) {
   keeper.page ? show("/", { whole: true }) : signIn("", "/");
 } else {
-  history.replaceState({ htmx: true }, "");
-  show(location.pathname + location.search, { push: false, whole: true });
+  show(location.pathname + location.search, { push: false, whole: true, place: places.remembered() });
 }

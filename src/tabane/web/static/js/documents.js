@@ -73,45 +73,18 @@ function editing(root) {
   const form = () => root.querySelector("[data-editor]");
   const text = () => root.querySelector("[data-text]");
   const field = (name) => form().elements[name]?.value ?? "";
-  const key = `tabane.draft:${form().dataset.path || "new"}`;
   // What is typed before this script runs is a change too.
   let saved = `${form().elements.path?.defaultValue ?? ""}\n${text().defaultValue}`;
-  let timer = 0;
   const dirty = () => `${field("path")}\n${text().value}` !== saved;
 
   function mark() {
     const unsaved = root.querySelector("[data-unsaved]");
     if (unsaved) unsaved.hidden = !dirty();
-    clearTimeout(timer);
-    timer = setTimeout(() => store(), 500);
-  }
-  function store() {
-    try {
-      if (dirty()) sessionStorage.setItem(key, text().value);
-      else sessionStorage.removeItem(key);
-    } catch { /* the storage is full: the text is only in the page */ }
   }
   const forget = () => {
     saved = `${field("path")}\n${text().value}`;
-    clearTimeout(timer);
-    sessionStorage.removeItem(key);
+    form()?.dispatchEvent(new CustomEvent("tabane:saved", { bubbles: true }));
   };
-
-  const draft = sessionStorage.getItem(key);
-  const bar = root.querySelector("[data-kept]");
-  if (draft !== null && draft !== text().value) bar.hidden = false;
-  bar.querySelector("[data-kept-restore]").addEventListener("click", () => {
-    text().value = draft;
-    bar.hidden = true;
-    mark();
-    text().dispatchEvent(new Event("input", { bubbles: true }));
-    text().focus();
-  });
-  bar.querySelector("[data-kept-drop]").addEventListener("click", () => {
-    bar.hidden = true;
-    sessionStorage.removeItem(key);
-    text().focus();
-  });
 
   const keys = (event) => {
     if ((event.ctrlKey || event.metaKey) && !event.altKey && event.key.toLowerCase() === "s") {
@@ -119,7 +92,7 @@ function editing(root) {
       form().requestSubmit(root.querySelector("[data-save]"));
     }
   };
-  const unload = (event) => { if (dirty()) { store(); event.preventDefault(); } };
+  const unload = (event) => { if (dirty()) event.preventDefault(); };
   const click = (event) => {
     const link = event.target.closest("a[href]");
     if (!link || link.target || !dirty() || event.ctrlKey || event.metaKey || link.getAttribute("href").startsWith("#")) return;
@@ -149,9 +122,7 @@ function editing(root) {
   }) : null;
 
   return () => {
-    store();
     off?.();
-    clearTimeout(timer);
     root.removeEventListener("input", mark);
     document.removeEventListener("keydown", keys);
     document.removeEventListener("click", click, true);

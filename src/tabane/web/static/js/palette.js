@@ -1,9 +1,20 @@
 // The command palette: / and Ctrl+K.
 
 import { get } from "./http.js";
+import { choose } from "./preferences.js";
+import { show as shortcuts } from "./shortcuts.js";
+import { el } from "./text.js";
 
 const PAUSE = 120;
+const RECENT = "tabane.palette";
+const MOST_RECENT = 5;
+const SVG = "http://www.w3.org/2000/svg";
 
+/** What the frame of the page does: ask for a confirmation, and sign out. */
+let frame = null;
+/** What is always there, in the language of the page: names of groups, and entries. */
+let known = { groups: {}, entries: [] };
+let found = [];
 let dialog = null;
 let typed = 0;
 let asking = null;
@@ -16,6 +27,8 @@ export function open() {
   if (!dialog || dialog.open) return;
   const input = dialog.querySelector("input");
   input.value = "";
+  found = [];
+  known = JSON.parse(dialog.dataset.entries);
   dialog.showModal();
   filter("");
   input.focus();
@@ -28,65 +41,148 @@ function close() {
 }
 
 function options() {
-  return [...dialog.querySelectorAll("[role=option]:not([hidden])")];
+  return [...dialog.querySelectorAll("[role=option]")];
 }
 
 function select(option) {
-  for (const one of dialog.querySelectorAll("[role=option]")) one.setAttribute("aria-selected", String(one === option));
+  for (const one of options()) one.setAttribute("aria-selected", String(one === option));
   dialog.querySelector("input").setAttribute("aria-activedescendant", option ? option.id : "");
   option?.scrollIntoView({ block: "nearest" });
 }
 
+const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
+const partsOf = (text) => text.toLowerCase().split(/[^\p{L}\p{N}]+/u);
+
+/** Return how well an entry matches, 0 is best; -1 if one of the words is not in it. */
+function rank(entry, words) {
+  const all = entry.words ?? entry.label.toLowerCase();
+  if (!words.every((word) => all.includes(word))) return -1;
+  const label = entry.label.toLowerCase();
+  if (label.startsWith(words.join(" "))) return 0;
+  const begins = (parts) => words.every((word) => parts.some((part) => part.startsWith(word)));
+  return begins(partsOf(label)) ? 1 : begins(partsOf(all)) ? 2 : 3;
+}
+
+/** Show what matches a text: what is always there at once, and what the hub finds when the typing pauses. */
 function filter(text) {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  for (const one of dialog.querySelectorAll("[role=option]")) {
-    if (one.dataset.search) {
-      one.hidden = !words.length;
-      one.querySelector("[data-typed]").textContent = text;
-    } else if (one.dataset.words !== undefined) {
-      const found = one.dataset.words.toLowerCase();
-      one.hidden = !words.every((word) => found.includes(word));
-    }
-  }
-  // What was found for the earlier text stays in sight until the answer comes, but Enter must not open it.
+  // What was found for the earlier text stays in sight if it still matches, but Enter must not open it.
+  const words = wordsOf(text);
+  const stale = found.filter((entry) => words.length && rank(entry, words) >= 0);
   moved = false;
-  select(options().find((one) => one.dataset.found === undefined));
+  show(text, stale);
+  select(options().find((one) => !stale.includes(one.entry)));
   look(text);
 }
 
-/** Ask the hub for servers and tools, when the typing pauses. */
+function show(text, more) {
+  const { groups, entries } = known;
+  const words = wordsOf(text);
+  const ranked = entries.map((entry) => [rank(entry, words), entry]).filter(([place]) => place >= 0);
+  const always = words.length ? ranked.sort((a, b) => a[0] - b[0]).map(([, entry]) => entry) : [...recent(), ...entries.filter((one) => one.group === "pages"), ...entries.filter((one) => one.group === "actions")];
+  const best = new Map();
+  for (const [at, entry] of [...always, ...more].entries()) if (!best.has(entry.group)) best.set(entry.group, at);
+  const order = [...best.keys()];
+  // What the hub does for a verb, such as "restart git", comes before pages that have its words by chance.
+  const first = more.some((one) => one.group === "actions") ? "actions" : order[0];
+  const list = dialog.querySelector("[role=listbox]");
+  list.replaceChildren();
+  for (const group of [first, ...order.filter((one) => one !== first)]) {
+    if (!group) continue;
+    const members = [...always, ...more].filter((one) => one.group === group);
+    list.append(el("li", { role: "presentation", class: "palette-group" }, groups[group] ?? ""));
+    for (const entry of members) list.append(option(entry));
+  }
+  if (words.length && dialog.dataset.everything) {
+    const entry = { icon: "search", label: "", group: "", url: `/search?q=${encodeURIComponent(text.trim())}`, everything: true };
+    list.append(option(entry, [`${dialog.dataset.everything} `, el("b", {}, text.trim())]));
+  }
+  options().forEach((one, at) => { one.id = `palette-${at}`; });
+}
+
+function option(entry, label = [entry.label]) {
+  const icon = document.createElementNS(SVG, "svg");
+  icon.setAttribute("class", "icon");
+  icon.setAttribute("viewBox", "0 0 16 16");
+  icon.setAttribute("aria-hidden", "true");
+  const use = document.createElementNS(SVG, "use");
+  use.setAttribute("href", `${dialog.dataset.icons}#${entry.icon}`);
+  icon.append(use);
+  const made = el("li", { role: "option", "aria-selected": "false" }, icon, el("span", { class: "palette-label" }, ...label));
+  made.entry = entry;
+  return made;
+}
+
+/** Ask the hub for what matches, when the typing pauses. */
 function look(text) {
   clearTimeout(typed);
   asking?.abort();
   asking = new AbortController();
   const { signal } = asking;
+  if (!text.trim()) { found = []; return; }
   typed = setTimeout(async () => {
-    const entries = text.trim() ? await get(`/palette?q=${encodeURIComponent(text)}`, { signal }).catch(() => null) : [];
-    if (entries && !signal.aborted) add(entries);
-  }, text.trim() ? PAUSE : 0);
+    const entries = await get(`/palette?q=${encodeURIComponent(text)}`, { signal }).catch(() => null);
+    if (!entries || signal.aborted) return;
+    found = entries;
+    const before = moved ? selected()?.entry : null;
+    show(text, found);
+    const same = before && options().find((one) => one.entry.url === before.url && one.entry.label === before.label);
+    select(same ?? options()[0]);
+  }, PAUSE);
 }
 
-function add(entries) {
-  const list = dialog.querySelector("[role=listbox]");
-  for (const old of list.querySelectorAll("[data-found]")) old.remove();
-  const last = list.querySelector("[data-search]");
-  entries.forEach((entry, at) => {
-    const made = document.getElementById("palette-found").content.cloneNode(true).firstElementChild;
-    made.id = `palette-found-${at}`;
-    made.dataset.url = entry.url;
-    made.querySelector("span").textContent = entry.label;
-    const use = made.querySelector("use");
-    use.setAttribute("href", `${use.dataset.icons}#${entry.icon}`);
-    list.insertBefore(made, last);
-  });
-  if (!moved || !options().some((one) => one.getAttribute("aria-selected") === "true")) select(options()[0]);
+const selected = () => options().find((one) => one.getAttribute("aria-selected") === "true");
+
+// -- what was chosen before ----------------------------------------------------------------------
+
+const holder = () => document.getElementById("sidebar")?.dataset.holder ?? "";
+
+function recent() {
+  try {
+    const kept = JSON.parse(localStorage.getItem(RECENT));
+    return kept.holder === holder() ? kept.entries : [];
+  } catch {
+    return [];
+  }
 }
 
-function go(option) {
-  if (!option) return;
-  const url = option.dataset.search ? option.dataset.search + encodeURIComponent(dialog.querySelector("input").value) : option.dataset.url;
+function remember({ words, ...entry }) {
+  if (entry.everything) return;
+  const rest = recent().filter((one) => one.label !== entry.label);
+  const entries = [{ ...entry, group: "recent" }, ...rest].slice(0, MOST_RECENT);
+  try {
+    localStorage.setItem(RECENT, JSON.stringify({ holder: holder(), entries }));
+  } catch { /* the storage is full */ }
+}
+
+// -- doing ---------------------------------------------------------------------------------------
+
+async function go(chosen) {
+  if (!chosen) return;
+  const { entry } = chosen;
   close();
-  document.dispatchEvent(new CustomEvent("tabane:go", { detail: url }));
+  remember(entry);
+  if (entry.confirm && !(await frame.confirm(entry.confirm))) return;
+  if (entry.url) document.dispatchEvent(new CustomEvent("tabane:go", { detail: entry.url }));
+  else if (entry.post) post(entry.post);
+  else act(entry.does);
+}
+
+/** Send an action. The hub answers with a notice when it is done. */
+async function post(url) {
+  const progress = document.getElementById("progress");
+  progress.hidden = false;
+  try {
+    await htmx.ajax("POST", url, { source: document.body, target: "#notices", swap: "none" });
+  } finally {
+    progress.hidden = true;
+  }
+}
+
+function act(does) {
+  const [what, value] = does.split(":");
+  if (what === "theme" || what === "lang") choose(what, value);
+  else if (what === "shortcuts") shortcuts();
+  else if (what === "sign-out") frame.signOut();
 }
 
 function move(step) {
@@ -96,7 +192,8 @@ function move(step) {
   select(all[(at + step + all.length) % all.length]);
 }
 
-export function start() {
+export function start(given) {
+  frame = given;
   document.addEventListener("keydown", (event) => {
     const combined = (event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k";
     const slash = event.key === "/" && !event.ctrlKey && !event.metaKey && !event.altKey && !typing(event.target);
@@ -113,7 +210,7 @@ export function start() {
         close();
       } else if (event.key === "Enter" && !event.isComposing) {
         event.preventDefault();
-        go(options().find((one) => one.getAttribute("aria-selected") === "true"));
+        go(selected());
       }
     }
   });
