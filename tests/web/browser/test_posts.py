@@ -103,6 +103,7 @@ def test_paths_on_the_computer_of_the_hub_are_folded_below(web: WebBrowsers) -> 
     expect(page.locator(".import-said")).to_contain_text("2 new posts were imported.")
 
 
+@pytest.mark.heavy
 def test_an_upload_is_canceled_or_lost_with_its_hub_and_tried_again(web: WebBrowsers) -> None:
     web.permit("ERR_", "status of 5", "Failed to load")
     page = drop_page(web)

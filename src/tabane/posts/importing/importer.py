@@ -772,7 +772,7 @@ class _Import:
     def _tell_progress(self, done: int) -> None:
         seconds = max(time.monotonic() - self._began, 0.001)
         note = say(
-            "{posts} {posts:post|posts}, {rate} a second: {new} new, {changed} changed",
+            "{posts:,} {posts:post|posts}, {rate:,} a second: {new:,} new, {changed:,} changed",
             posts=self._posts,
             rate=round(self._posts / seconds),
             new=self._report.new,

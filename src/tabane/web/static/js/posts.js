@@ -34,6 +34,7 @@ async function drawTimeline(form) {
 }
 
 export function mount(root) {
+  root.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   const form = root.querySelector("#posts-form");
   const months = root.querySelector("[data-months]");
   if (months) draw(months.querySelector("[data-histogram]"), months.dataset.months, (from, to) => go(`/posts?from=${from}&to=${to}`));
