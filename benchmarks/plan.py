@@ -158,7 +158,7 @@ PARTS: tuple[Part, ...] = (
         headlines=("put_document, 2 KB, new",),
     ),
     Part(
-        "web", Chapter.PAGES, "benchmarks.web", (), 240, full=True,
+        "web", Chapter.PAGES, "benchmarks.web", (), 480, full=True, makes_data=True,
         headlines=("first view, until interactive",),
     ),
     Part("other_reads", Chapter.PAGES, "benchmarks.reader.other_reads", (), 120, full=True),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from benchmarks.report import Goal, goals, machine, megabytes, publish, table
 from benchmarks.sections.blocks import Block
-from benchmarks.web import feed, first_view, typing
+from benchmarks.web import feed, first_view, large_home, typing
 from benchmarks.web.first_view import PageFigures
 from benchmarks.web.typing import TypingFigures
 
@@ -18,7 +18,11 @@ def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.web")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--home", type=Path)
+    parser.add_argument("--prepare", action="store_true", help="make the large home, and measure nothing")
     options = parser.parse_args(arguments)
+    if options.prepare:
+        large_home.kept()
+        return
     found = first_view.measure()
     keys = found and typing.figures(home=options.home)
     if found is None or keys is None:
