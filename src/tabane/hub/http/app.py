@@ -162,8 +162,8 @@ class WebPages(WebHub):
 
     def has_open(self, source: Literal["posts", "documents", "pages"]) -> bool:
         hub = self._http.hub
-        is_open = {"posts": hub.posts.is_open, "documents": hub.documents.is_open, "pages": hub.reader.is_open}
-        return is_open[source]
+        opened = {"posts": hub.posts.is_open, "documents": hub.documents.is_open, "pages": hub.reader.is_open}
+        return opened[source]
 
     async def identify(self, credential: str, source: str) -> Access:
         try:

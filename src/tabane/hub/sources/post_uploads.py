@@ -193,7 +193,8 @@ def _checked_files(line: bytes) -> list[SentFile]:
     names = [file.name for file in files]
     if not 0 < len(names) <= MOST_FILES or len(set(names)) < len(names):
         raise BadArguments(
-            say("Choose 1 to {most} {most:file|files}, each with a name of its own.", most=MOST_FILES), "files"
+            say("Choose 1 to {most} {most:file|files}, each with a name of its own.", most=MOST_FILES),
+            "files",
         )
     for name in names:
         if "/" in name or "\\" in name or "\0" in name or name.startswith("."):
