@@ -23,10 +23,10 @@ LOOKUPS = (
     *("list_settings", "list_tasks", "list_tools", "model_status", "next_approval", "passphrase_state"),
     *("preview_setup", "profiles_list", "query_audit_logs", "scan_servers", "server_logs", "show_definition"),
     *("show_definition_change", "show_live_call", "show_project", "show_server", "show_task", "test_model"),
-    *("check_stores", "list_pages", "run_doctor"),
+    *("check_stores", "list_pages", "list_watched", "run_doctor"),
 )
 """Operations that read: those of administration, and those of the hub that are not offered over MCP. Also
-the check-ups, which report problems and leave them to ``apply_fix``, and the list of pages that were read."""
+the check-ups, which report problems and leave them to ``apply_fix``, and lists of what was read and is watched."""
 
 _NAMES = frozenset(LOOKUPS)
 
