@@ -26,7 +26,7 @@ LOOKUPS = (
     *("check_stores", "list_pages", "list_watched", "run_doctor"),
 )
 """Operations that read: those of administration, and those of the hub that are not offered over MCP. Also
-the check-ups, which report problems and leave them to ``apply_fix``, and lists of what was read and is watched."""
+check-ups, which leave repairs to ``apply_fix``, and the lists of pages and of watched folders."""
 
 _NAMES = frozenset(LOOKUPS)
 
