@@ -118,6 +118,26 @@ class PostUploads:
         others = sorted(path for path in found if not path.startswith(lists))
         return [*others, *([lists.rstrip(os.sep)] if len(others) < len(found) else ())]
 
+    @contextlib.contextmanager
+    def short_errors(self, upload: str) -> Iterator[None]:
+        """Name files in errors as the person knows them, without the folder of the upload."""
+        try:
+            yield
+        except (BadArguments, UnknownName) as error:
+            fields = {
+                name: self.short_name(upload, text) if isinstance(text, str) else text
+                for name, text in error.message.fields.items()
+            }
+            error.message = Message(error.message.template, **fields)
+            raise
+
+    def short_name(self, upload: str, text: str) -> str:
+        """Return a path without the folder of the upload."""
+        folder = self.folder(upload)
+        for prefix in (folder / _LISTS / "data", folder / _LISTS, folder):
+            text = text.replace(f"{prefix}{os.sep}", "")
+        return text
+
     def folder(self, upload: str) -> Path:
         """Return the folder of an upload."""
         return self._folder / upload
@@ -211,26 +231,3 @@ def _failure(error: OSError) -> HubError:
     if error.errno in _FULL:
         return HubError(say("The disk of the hub is full. Nothing was kept. Free some space, and try again."))
     return HubError(say("The hub cannot store the files: {reason}", reason=error.strerror or error))
-
-
-@contextlib.contextmanager
-def without_folder(folder: Path) -> Iterator[None]:
-    """Name files in errors as the person knows them, without the folder of the upload."""
-    try:
-        yield
-    except (BadArguments, UnknownName) as error:
-        error.message = Message(error.message.template, **_shortened(error.message.fields, folder))
-        raise
-
-
-def _shortened(fields: dict[str, object], folder: Path) -> dict[str, object]:
-    return {
-        name: short_name(text, folder) if isinstance(text, str) else text for name, text in fields.items()
-    }
-
-
-def short_name(text: str, folder: Path) -> str:
-    """Return a path without the folder of the upload."""
-    for prefix in (folder / _LISTS / "data", folder / _LISTS, folder):
-        text = text.replace(f"{prefix}{os.sep}", "")
-    return text
