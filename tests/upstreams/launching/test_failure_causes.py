@@ -104,6 +104,8 @@ def test_lines_that_only_mention_a_word_do_not_decide() -> None:
     )
     assert (kind, line) == ("error", "RuntimeError: the index is from another version")
     assert "tabane servers logs notes" in fix
+    # the port is that of another program, not of the server
+    assert told('FATAL: no database "inventory" (is PostgreSQL running on port 5433?)')[0] == "error"
 
 
 def test_the_last_of_several_causes_counts() -> None:

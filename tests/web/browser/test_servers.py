@@ -66,6 +66,7 @@ def test_the_list_is_filtered_paged_and_live(shared_web: WebBrowsers, accessibil
     expect(rows).to_have_count(1)
     expect(rows.locator("a")).to_have_attribute("href", "/servers/team/%E6%97%A5%E6%9C%AC%E8%AA%9E")
     page.get_by_role("searchbox").fill("waits live")
+    expect(page).to_have_url(re.compile(r"/servers\?q=waits\+live$"))
     row = page.locator("tr", has=page.get_by_role("link", name="waits", exact=True))
     expect(row).to_contain_text("starts on demand")
     assert accessibility.serious(page) == []
@@ -75,6 +76,12 @@ def test_the_list_is_filtered_paged_and_live(shared_web: WebBrowsers, accessibil
     expect(row).to_contain_text("86")
     page.get_by_role("button", name="Restart waits").click()
     expect(page.locator("#notices")).to_contain_text("waits is running with 86 tools.")
+    # Back keeps the filter
+    row.get_by_role("link", name="waits", exact=True).click()
+    expect(page.get_by_role("heading", name="waits")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("searchbox")).to_have_value("waits live")
+    expect(rows).to_have_count(1)
     page.get_by_role("searchbox").fill("nothing like it")
     expect(page.get_by_text("No server fits this filter.")).to_be_visible()
 

@@ -466,7 +466,9 @@ RULES: tuple[FailureRule, ...] = (
     _rule("file", r"\bENOENT\b|No such file or directory|does not exist$|is not a directory|not a valid directory",
           FOLDER),
     _rule("argument", r"^(?:\[\d+\] )?usage: ", argument, weak=True),
-    _rule("protocol", r"(?:listening|running|serving|started|available|server)\b.{0,60}\b(?:https?://\S+|port:? ?\d{2,5})",
+    # a line that reports an error or asks ("is PostgreSQL running on port 5433?") is about another program
+    _rule("protocol", r"^(?!.*(?:\bfatal\b|\berror\b|\brefused\b|\?\)?$)).*"
+          r"(?:listening|running|serving|started|available|server)\b.{0,60}\b(?:https?://\S+|port:? ?\d{2,5})",
           ADDRESS, weak=True),
 )  # fmt: skip
 

@@ -29,6 +29,7 @@ function filters(root) {
     if (page) page.value = "1";
     clearTimeout(timer);
     timer = setTimeout(() => {
+      if (form.id === "server-filter") written(form);
       root.querySelector(form.id === "tool-filter" ? "#server-tools" : "#server-rows")?.dispatchEvent(new CustomEvent("filtered"));
     }, TYPED);
   });
@@ -36,6 +37,12 @@ function filters(root) {
     if (event.target.matches("#server-filter, #tool-filter")) event.preventDefault();
   });
   return () => { clearTimeout(timer); typed(); sent(); };
+}
+
+/** Write the filter into the address, so that Back shows the same list. */
+function written(form) {
+  const given = new URLSearchParams([...new FormData(form)].filter(([name, value]) => value.trim() && name !== "page"));
+  history.replaceState(history.state, "", `/servers${given.size ? `?${given}` : ""}`);
 }
 
 /** While a server is tried, its place says so, with the seconds that have passed. */
