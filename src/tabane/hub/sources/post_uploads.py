@@ -96,7 +96,14 @@ class PostUploads:
         try:
             await asyncio.to_thread(self._make_folder, upload, files)
             for file in files:
-                await self._write(reading, _path_of(self._folder / upload, file.name), file.size)
+                opened = os.open(
+                    _path_of(self._folder / upload, file.name),
+                    os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
+                    0o600,
+                )
+                with os.fdopen(opened, "wb", buffering=0) as target:
+                    async for block in reading.blocks(file.size):
+                        await asyncio.to_thread(target.write, block)
             await reading.end()
         except BaseException as error:
             await self.remove(upload)
@@ -153,12 +160,6 @@ class PostUploads:
         if any(_path_of(self.folder(upload), file.name).parent == lists for file in files):
             private_folder(lists.parent, parents=False)
             private_folder(lists, parents=False)
-
-    async def _write(self, reading: _BodyReader, path: Path, size: int) -> None:
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(opened, "wb", buffering=0) as file:
-            async for block in reading.blocks(size):
-                await asyncio.to_thread(file.write, block)
 
 
 class _BodyReader:

@@ -120,7 +120,7 @@ async def one_change(request: PageRequest) -> WholePage:
     lines, fields = found.pop("diff"), found.pop("fields")
     context = {
         "change": _change_context(found),
-        "fields": await asyncio.to_thread(_shown_fields, fields),
+        "fields": await asyncio.to_thread(list, map(_shown_field, fields)),
         "more_fields": found["more_fields"],
         "marked": sorted({mark["finding"] for field in fields for mark in field["marks"]}),
         "lines": [
@@ -153,10 +153,6 @@ class ShownChange(NamedTuple):
     after: Sequence[DiffPart]
     state: str
     cut: int
-
-
-def _shown_fields(fields: Sequence[Mapping[str, Any]]) -> list[ShownChange]:
-    return [_shown_field(field) for field in fields]
 
 
 def _shown_field(field: Mapping[str, Any]) -> ShownChange:
