@@ -136,7 +136,11 @@ async def entries(request: PageRequest) -> WholePage | Fragment | FileDownload:
     if request.query.get("cursor"):
         return Fragment("audit/rows.html", context)
     context |= {"chips": _chips(given), "verified": await _last_verification(request)}
-    return WholePage("audit/list.html", say("Audit log"), context | _choices(request), module="audit")
+    choices = {
+        name: [(code, label.render(request.lang)) for code, label in codes]
+        for name, codes in (("periods", PERIODS), ("results", RESULTS), ("types", TYPES))
+    }
+    return WholePage("audit/list.html", say("Audit log"), context | choices, module="audit")
 
 
 async def _name_keys(request: PageRequest, rows: list[dict[str, Any]]) -> None:
@@ -193,14 +197,6 @@ def _chips(given: Mapping[str, str]) -> list[dict[str, Any]]:
 
 def _address(given: Mapping[str, str]) -> str:
     return f"/audit?{urlencode(given)}" if given else "/audit"
-
-
-def _choices(request: PageRequest) -> dict[str, Any]:
-    lang = request.lang
-    return {
-        name: [(code, label.render(lang)) for code, label in choices]
-        for name, choices in (("periods", PERIODS), ("results", RESULTS), ("types", TYPES))
-    }
 
 
 async def _last_verification(request: PageRequest) -> dict[str, Any] | None:
