@@ -162,19 +162,14 @@ def _read_beginning(text: str) -> Any:
 
 def visible_parts(text: str) -> tuple[tuple[str, ...], bool]:
     """Return a text in parts, each second one an escape such as ``⟨U+202E⟩``; and whether there is one."""
-    text = (
-        text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _has_surrogate(text) else text
-    )
+    if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):  # half of a pair, maybe
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     shown = shown_controls(text)
     if not text.isascii():
         shown = _UNSEEN.sub(lambda found: f"\u27e8U+{ord(found[0]):04X}\u27e9", shown)
     if shown == text:  # also if it spells such an escape itself, which then hides nothing
         return (text,), False
     return tuple(_ESCAPE.split(shown)), True
-
-
-def _has_surrogate(text: str) -> bool:
-    return not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text)
 
 
 class _Fields:
@@ -286,7 +281,7 @@ def _gives_twice(value: object) -> bool:
 def _kind(text: str, *, is_text: bool) -> FieldKind:
     if text == HIDDEN:
         return "secret"
-    if len(text) > LONG or "\n" in text:
+    if _is_long(text):
         return "long"
     if not is_text:
         return "value"
