@@ -36,14 +36,14 @@ async def test_a_server_says_what_enforces_its_sandbox_and_what_stays_open(
     if not find_mechanisms(os.environ).suffice:
         pytest.skip("needs bubblewrap, or Landlock of Linux 6.2")
     shown = await rows(tmp_path, "files", lang)
-    assert f"<dt>{label}</dt><dd>files: " in shown
+    assert f'<dt>{label}</dt><dd class="break">files: ' in shown
     assert f"<dt>{open_label}</dt>" in shown
     assert left_open in shown
 
 
 async def test_a_sandbox_that_cannot_be_had_says_why(tmp_path: Path) -> None:
     shown = await rows(tmp_path, {"write": ["/nonexistent/<b>"]}, "en")
-    assert "<dt>Sandbox</dt><dd>files: " in shown
+    assert '<dt>Sandbox</dt><dd class="break">files: ' in shown
     assert "/nonexistent/&lt;b&gt;" in shown
 
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from tabane.hub.people.access_operations import AccessOperations
     from tabane.hub.people.flows.operations import FlowOperations
     from tabane.hub.servers.assistant_setup import AssistantSetups
-    from tabane.hub.servers.project_trust import ProjectTrusts
     from tabane.hub.servers.server_changes import ServerChanges
 
 MOST_SHOWN = 8
@@ -202,11 +201,7 @@ class Hub:
         access, changes = Lazy(self._open_access), Lazy(self._server_changes)
         return [
             *self.tools.table(),
-            *setup_table(
-                changes,
-                Lazy(partial(self._assistant_setups, changes)),
-                Lazy(partial(self._project_trusts, changes)),
-            ),
+            *setup_table(changes, Lazy(partial(self._assistant_setups, changes))),
             *self.stores.table(),
             *self.jobs.table(),
             *self.models.table(),
@@ -251,11 +246,6 @@ class Hub:
         from tabane.hub.servers.assistant_setup import AssistantSetups
 
         return AssistantSetups(self.context, changes(), self.sessions)
-
-    def _project_trusts(self, changes: Lazy[ServerChanges]) -> ProjectTrusts:
-        from tabane.hub.servers.project_trust import ProjectTrusts
-
-        return ProjectTrusts(self.context, changes())
 
     def _open_access(self) -> AccessOperations:
         from tabane.hub.people.access_operations import AccessOperations

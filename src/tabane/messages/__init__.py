@@ -27,6 +27,10 @@ class PageLang(str):
 
     __slots__ = ()
 
+    def reworded(self, template: str) -> str:
+        """Return a template as the page says it."""
+        raise NotImplementedError
+
 
 class Message:
     """A sentence with named fields, rendered when and where it is shown.
@@ -50,9 +54,7 @@ class Message:
         # gettext answers the empty sentence with the head of its catalog.
         template = _translations(lang).gettext(self.template) if self.template else ""
         if isinstance(lang, PageLang):
-            from tabane.messages.page_words import without_commands  # no hub needs it before a page is asked
-
-            template = without_commands(template)
+            template = lang.reworded(template)
         return _FORMATTER.vformat(template, (), fields) if fields else template
 
     def __str__(self) -> str:

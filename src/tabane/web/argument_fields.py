@@ -114,7 +114,8 @@ def shown_arguments(text: str, schema: object, budget: Budget) -> ShownArguments
         if isinstance(value, _Members):
             shown = _Fields(budget)
             shown.add(value, schema)
-            return ShownArguments(tuple(shown.rows), (), shown.cut, shown.more, shown.hidden, shown.twice)
+            twice = _gives_twice(value)
+            return ShownArguments(tuple(shown.rows), (), shown.cut, shown.more, shown.hidden, twice)
     except (ValueError, RecursionError):
         pass  # then it is shown as it is written
     parts, hidden = visible_parts(text[: budget.characters])
@@ -127,7 +128,8 @@ def _read(text: str) -> Any:
     )
 
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*+(?P<end>"?)|[\[\]{}]', re.DOTALL)
+"""A string or a bracket. A string without an end takes all of the rest: no text is read twice."""
 
 
 def _read_beginning(text: str) -> Any:
@@ -135,6 +137,8 @@ def _read_beginning(text: str) -> Any:
     open_ones: list[str] = []
     end = 0
     for found in _TOKEN.finditer(text):
+        if found["end"] == "":  # a string that is cut off
+            break
         end = found.end()
         if found[0] in ("{", "["):
             open_ones.append("}" if found[0] == "{" else "]")
@@ -158,9 +162,8 @@ def _read_beginning(text: str) -> Any:
 
 def visible_parts(text: str) -> tuple[tuple[str, ...], bool]:
     """Return a text in parts, each second one an escape such as ``⟨U+202E⟩``; and whether there is one."""
-    text = (
-        text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _has_surrogate(text) else text
-    )
+    if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):  # half of a pair, maybe
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     shown = shown_controls(text)
     if not text.isascii():
         shown = _UNSEEN.sub(lambda found: f"\u27e8U+{ord(found[0]):04X}\u27e9", shown)
@@ -169,17 +172,13 @@ def visible_parts(text: str) -> tuple[tuple[str, ...], bool]:
     return tuple(_ESCAPE.split(shown)), True
 
 
-def _has_surrogate(text: str) -> bool:
-    return not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text)
-
-
 class _Fields:
     """Collects the fields of arguments until the budget is spent. There is no recursion."""
 
     def __init__(self, budget: Budget) -> None:
         self.rows: list[ShownField] = []
         self.cut = self.more = 0
-        self.hidden = self.twice = False
+        self.hidden = False
         self._left, self._most = budget
 
     def add(self, value: _Members, schema: object) -> None:
@@ -192,7 +191,6 @@ class _Fields:
             if len(self.rows) >= self._most:
                 self.more += 1
                 continue
-            self.twice = self.twice or twice
             inner = _inner(part) if depth + 1 < MOST_DEPTH else []
             if inner:
                 self._row(name, path, depth, "group", "", about, twice)
@@ -251,22 +249,39 @@ def _written(value: object) -> str:
         return value
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
         return "\n".join(value)
-    return json.dumps(_plain(value), ensure_ascii=False)
+    return _as_json(value)
 
 
-def _plain(value: object) -> object:
-    """Return a value that can be written as JSON. It is at most as deep as what was read."""
+def _as_json(value: object) -> str:
+    """Return a value as JSON, its numbers as they were written, and each field as often as it is given.
+
+    It is at most as deep as what was read.
+    """
     if isinstance(value, _Members):
-        return {name: _plain(part) for name, part in value}
+        return "{" + ", ".join(f"{_as_json(name)}: {_as_json(part)}" for name, part in value) + "}"
     if isinstance(value, list):
-        return [_plain(each) for each in value]
-    return json.loads(value) if isinstance(value, _Written) and len(value) < LONG else value
+        return "[" + ", ".join(map(_as_json, value)) + "]"
+    return value if isinstance(value, _Written) else json.dumps(value, ensure_ascii=False)
+
+
+def _gives_twice(value: object) -> bool:
+    """Return whether a field is given twice anywhere in a value."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, _Members):
+            if len({name for name, _ in part}) < len(part):
+                return True
+            waiting += [each for _, each in part]
+        elif isinstance(part, list):
+            waiting += part
+    return False
 
 
 def _kind(text: str, *, is_text: bool) -> FieldKind:
     if text == HIDDEN:
         return "secret"
-    if len(text) > LONG or "\n" in text:
+    if _is_long(text):
         return "long"
     if not is_text:
         return "value"

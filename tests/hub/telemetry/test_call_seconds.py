@@ -55,3 +55,14 @@ def test_only_the_last_minutes_and_some_durations_are_kept() -> None:
     assert len(report["calls"]) == live_recording.KEPT
     assert report["calls"][-1] == 20_000
     assert report["p95"][-1] == 250.0
+
+
+def test_calls_that_ended_earlier_are_counted_in_their_seconds_and_are_no_news() -> None:
+    clock, over = Clock(), list[SecondFigures]()
+    seconds = CallSeconds(over.append, clock)
+    seconds.recall(990.5, [(991.2, "ok", 0.002), (991.4, "failed", 0.004), (993.0, "refused", 0.0)])
+    assert over == []
+    report = seconds.report(12)
+    assert (report["from"], report["since"]) == (988, 990)
+    assert report["calls"] == [0, 0, 0, 2, 0, 1, 0, 0, 0, 0, 0, 0]
+    assert (report["failed"][3], report["refused"][5], report["p95"][3]) == (1, 1, 4.0)

@@ -14,7 +14,7 @@ import pytest
 
 from tabane.errors import BadArguments, UnknownName
 from tabane.hub.hub import Hub
-from tabane.hub.telemetry import live_recording
+from tabane.hub.telemetry import live_recording, metering
 from tabane.hub.telemetry.event_feed import NEEDED, TARGETS, LiveEvent
 from tabane.hub.telemetry.live_recording import HEAD
 from tabane.operations import LOCAL, Caller, Face
@@ -57,14 +57,28 @@ class Events:
         self._task.cancel()
 
 
-async def test_nothing_is_recorded_before_somebody_looks(tmp_path: Path) -> None:
+async def test_calls_before_somebody_looks_are_listed_without_what_they_said(tmp_path: Path) -> None:
     async with connected_hub(tmp_path, {"c": child()}) as (here, client):
         await client.call("c__echo", text="unseen")
         assert here.hub.audit.live.recording is None
         assert here.hub.audit.meter.watch is None
-        assert await calls(here.hub) == []
+        assert b"unseen" not in repr(here.hub.audit.meter.earlier).encode()
+        (row,) = await calls(here.hub)
+        assert (row["tool"], row["server"], row["face"], row["outcome"]) == ("c__echo", "c", "mcp", "ok")
+        assert row["ms"] > 0
+        shown = await ask(here.hub, "show_live_call", number=row["number"])
+        assert (shown["steps"], shown["arguments"], shown["result"]) == ([], None, None)
+        report = await ask(here.hub, "get_activity", seconds=900)
+        assert report["since"] <= row["time"]
         await client.call("c__echo", text="seen")
-        assert [row["tool"] for row in await calls(here.hub)] == ["c__echo"]
+        assert [row["tool"] for row in await calls(here.hub)] == ["c__echo"] * 2
+
+
+async def test_the_last_200_calls_are_kept_for_who_begins_to_look(tmp_path: Path) -> None:
+    async with connected_hub(tmp_path, {"c": child()}) as (here, client):
+        for number in range(metering.MOST_EARLIER + 5):
+            await client.call("c__echo", text=str(number))
+        assert len(await calls(here.hub, limit=500)) == metering.MOST_EARLIER
 
 
 async def test_a_call_is_shown_with_who_made_it_what_went_in_and_out_and_its_steps(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ with an ellipsis has the whole name as its title.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 from playwright.sync_api import Page
 
 from tests.harness.patience import wait_until
+from tests.web.browser.axe import Axe
 
 _SIDEWAYS = """() => {
   if (document.documentElement.scrollWidth <= innerWidth) return [];
@@ -134,8 +136,21 @@ def look_once(page: Page) -> list[str]:
     return [f"{what}: {one}" for what, script in _LOOKS.items() for one in page.evaluate(script)]
 
 
-def checked_state(page: Page) -> None:
-    """Fail if something is wrong with the look of a page in its state."""
-    width = page.viewport_size["width"] if page.viewport_size else 0
-    wrong = look(page)
-    assert wrong == [], "\n".join(f"{page.url} at {width}: {one}" for one in wrong)
+def checked_state(page: Page, accessibility: Axe | None = None, widths: Sequence[int] = ()) -> None:
+    """Fail if something is wrong with a page in its state, at each width, or at the present one.
+
+    With ``accessibility``, axe looks at it too, at the first of them.
+    """
+    before = page.viewport_size or {"width": 0, "height": 0}
+    wrong = []
+    for width in widths or (before["width"],):
+        if width != before["width"] or widths:
+            page.set_viewport_size({"width": width, "height": before["height"]})
+        found = look(page)
+        if accessibility is not None:
+            found += accessibility.serious(page)
+            accessibility = None
+        wrong += [f"{page.url} at {width}: {one}" for one in found]
+    if widths:
+        page.set_viewport_size(before)
+    assert wrong == [], "\n".join(wrong)

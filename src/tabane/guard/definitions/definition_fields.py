@@ -5,7 +5,7 @@ In the texts, nothing is hidden: characters that nobody sees are escapes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -56,20 +56,17 @@ def changed_fields(old: bytes | None, new: bytes, excerpts: Sequence[str] = ()) 
     found: list[FieldChange] = []
     for path in {**after, **before}:
         text, was = after.get(path), before.get(path)
-        marks = () if text is None else tuple(_marks(text, excerpts))
+        marks = tuple(
+            EvidenceMark(number, *place)
+            for number, excerpt in enumerate(excerpts)
+            if text is not None and (place := passage_of(excerpt, text[:LONGEST_TEXT])) is not None
+        )
         if text == was and not marks:
             continue
         cut = 0 if text is None else max(0, len(text) - LONGEST_TEXT)
         found.append(FieldChange(path, _cut(was), _cut(text), cut, marks))
     found.sort(key=lambda each: not each.marks)  # stable: otherwise in the order of the definition
     return ChangedFields(tuple(found[:MOST_FIELDS]), max(0, len(found) - MOST_FIELDS))
-
-
-def _marks(text: str, excerpts: Sequence[str]) -> Iterator[EvidenceMark]:
-    for number, excerpt in enumerate(excerpts):
-        place = passage_of(excerpt, text[:LONGEST_TEXT])
-        if place is not None:
-            yield EvidenceMark(number, *place)
 
 
 def _cut(text: str | None) -> str | None:

@@ -68,6 +68,8 @@ _MADE_AGAIN = frozenset(
             "tasks.db",
             "tools.db",
             UPLOADS,
+            "approval-decisions.json",
+            "approvals.json",  # of calls of this machine's assistants
             "version",
             "web-sessions.json",
         ),

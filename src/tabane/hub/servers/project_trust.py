@@ -13,7 +13,7 @@ from typing import Any
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
 from tabane.hub.context import HubContext
-from tabane.hub.servers.server_changes import ServerChanges
+from tabane.hub.servers.configuration import FileFollower
 from tabane.hub.servers.server_setup import ShowProject, TrustProject
 from tabane.messages import Message, say
 from tabane.operations import Caller
@@ -31,8 +31,8 @@ from tabane.servers.projects.project_servers import (
 class ProjectTrusts:
     """Shows and trusts the files of projects. They are read in threads, and nothing in them is run."""
 
-    def __init__(self, context: HubContext, changes: ServerChanges) -> None:
-        self._trust, self._changes = ProjectTrust(context.home), changes
+    def __init__(self, context: HubContext, follower: FileFollower) -> None:
+        self._trust, self._follower = ProjectTrust(context.home), follower
 
     async def show(self, caller: Caller, params: ShowProject) -> dict[str, Any]:
         """Return the servers of a project by file, and a version. Raises UnknownName if there are none."""
@@ -66,7 +66,8 @@ class ProjectTrusts:
             return sum(len(definitions_in(file)) for file in files)
 
         count = await asyncio.to_thread(add)
-        problem = self._changes.read_again()
+        self._follower.now()
+        problem = self._follower.problem
         return {
             "folder": params.folder,
             "servers": count,

@@ -17,6 +17,7 @@ from tabane.errors import BadArguments, TabaneError, UnknownName
 from tabane.guard.definitions.listing_scan import suspicious_definitions
 from tabane.hub.context import HubContext
 from tabane.hub.servers.configuration import FileFollower
+from tabane.hub.servers.project_trust import ProjectTrusts
 from tabane.hub.servers.server_setup import (
     AddServer,
     ChangeServer,
@@ -161,6 +162,7 @@ class ServerChanges:
         self._context, self._gateway, self._follower = context, gateway, follower
         self._trials = Trials(context, batch, processes, gateway.remember, gateway.review.scans)
         self._jobs = jobs
+        self.projects = ProjectTrusts(context, follower)
 
     # -- without a change --------------------------------------------------------------------------
 

@@ -217,6 +217,10 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
-def setup_table(changes: Opener, assistants: Opener, projects: Opener) -> list[Operation]:
+def setup_table(changes: Opener, assistants: Opener) -> list[Operation]:
     """Return the operations. What answers them is imported with the first."""
+
+    def projects() -> Any:
+        return changes().projects
+
     return bound(_OPERATIONS, ServerChanges=changes, AssistantSetups=assistants, ProjectTrusts=projects)

@@ -152,28 +152,23 @@ class PostArchive:
         return report
 
     async def import_posts(self, caller: Caller, params: ImportPosts, progress: Progress) -> dict[str, Any]:
-        """Import posts, and return the report. Raises TabaneError."""
-        if params.upload is None:
-            return await self._take(params, caller.lang, progress)
-        return await self._take_upload(params.upload, params, caller.lang, progress)
+        """Import posts, and return the report. Uploaded files are removed then, whatever happens.
 
-    async def _take_upload(
-        self, upload: str, params: ImportPosts, lang: Lang, progress: Progress
-    ) -> dict[str, Any]:
-        """Import uploaded files, which are removed then, whatever happens."""
-        from tabane.hub.sources.post_uploads import short_name, without_folder
-
-        folder = self.uploads.folder(upload)
+        Raises TabaneError.
+        """
+        upload, lang = params.upload, caller.lang
+        if upload is None:
+            return await self._take(params, lang, progress)
         try:
-            with without_folder(folder):
+            with self.uploads.short_errors(upload):
                 paths = self.uploads.paths(upload, params.files)
                 report = await self._take(structs.replace(params, files=paths, once=False), lang, progress)
         finally:
             await self.uploads.remove(upload)
         for row in report["sources"]:
-            row["source"] = short_name(row["source"], folder)
+            row["source"] = self.uploads.short_name(upload, row["source"])
         for row in report["bad_rows"]:
-            row["file"] = short_name(row["file"], folder)
+            row["file"] = self.uploads.short_name(upload, row["file"])
         return report
 
     async def _take(self, params: ImportPosts, lang: Lang, progress: Progress) -> dict[str, Any]:

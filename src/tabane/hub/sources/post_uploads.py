@@ -96,7 +96,14 @@ class PostUploads:
         try:
             await asyncio.to_thread(self._make_folder, upload, files)
             for file in files:
-                await self._write(reading, _path_of(self._folder / upload, file.name), file.size)
+                opened = os.open(
+                    _path_of(self._folder / upload, file.name),
+                    os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
+                    0o600,
+                )
+                with os.fdopen(opened, "wb", buffering=0) as target:
+                    async for block in reading.blocks(file.size):
+                        await asyncio.to_thread(target.write, block)
             await reading.end()
         except BaseException as error:
             await self.remove(upload)
@@ -118,6 +125,26 @@ class PostUploads:
         others = sorted(path for path in found if not path.startswith(lists))
         return [*others, *([lists.rstrip(os.sep)] if len(others) < len(found) else ())]
 
+    @contextlib.contextmanager
+    def short_errors(self, upload: str) -> Iterator[None]:
+        """Name files in errors as the person knows them, without the folder of the upload."""
+        try:
+            yield
+        except (BadArguments, UnknownName) as error:
+            fields = {
+                name: self.short_name(upload, text) if isinstance(text, str) else text
+                for name, text in error.message.fields.items()
+            }
+            error.message = Message(error.message.template, **fields)
+            raise
+
+    def short_name(self, upload: str, text: str) -> str:
+        """Return a path without the folder of the upload."""
+        folder = self.folder(upload)
+        for prefix in (folder / _LISTS / "data", folder / _LISTS, folder):
+            text = text.replace(f"{prefix}{os.sep}", "")
+        return text
+
     def folder(self, upload: str) -> Path:
         """Return the folder of an upload."""
         return self._folder / upload
@@ -133,12 +160,6 @@ class PostUploads:
         if any(_path_of(self.folder(upload), file.name).parent == lists for file in files):
             private_folder(lists.parent, parents=False)
             private_folder(lists, parents=False)
-
-    async def _write(self, reading: _BodyReader, path: Path, size: int) -> None:
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(opened, "wb", buffering=0) as file:
-            async for block in reading.blocks(size):
-                await asyncio.to_thread(file.write, block)
 
 
 class _BodyReader:
@@ -211,26 +232,3 @@ def _failure(error: OSError) -> HubError:
     if error.errno in _FULL:
         return HubError(say("The disk of the hub is full. Nothing was kept. Free some space, and try again."))
     return HubError(say("The hub cannot store the files: {reason}", reason=error.strerror or error))
-
-
-@contextlib.contextmanager
-def without_folder(folder: Path) -> Iterator[None]:
-    """Name files in errors as the person knows them, without the folder of the upload."""
-    try:
-        yield
-    except (BadArguments, UnknownName) as error:
-        error.message = Message(error.message.template, **_shortened(error.message.fields, folder))
-        raise
-
-
-def _shortened(fields: dict[str, object], folder: Path) -> dict[str, object]:
-    return {
-        name: short_name(text, folder) if isinstance(text, str) else text for name, text in fields.items()
-    }
-
-
-def short_name(text: str, folder: Path) -> str:
-    """Return a path without the folder of the upload."""
-    for prefix in (folder / _LISTS / "data", folder / _LISTS, folder):
-        text = text.replace(f"{prefix}{os.sep}", "")
-    return text

@@ -146,7 +146,10 @@ class EverythingSearch:
         if params.explain:
             _explain(page["results"], answers)
         if warnings := _warnings(dict(zip(kinds, outcomes, strict=True)), caller.lang):
-            page["warning"] = "\n".join(_sentences_of(warnings))
+            servers = [each["text"] for each in warnings if each["about"] == "server"]
+            others = [each["text"] for each in warnings if each["about"] != "server"]
+            # each sentence once; of servers, the first stands for all
+            page["warning"] = "\n".join(dict.fromkeys([*others, *servers[:1]]))
             if caller.face is not Face.MCP:  # a model reads the text, and pays for every row
                 page["warnings"] = warnings
         return page
@@ -200,13 +203,6 @@ def _warnings(outcomes: Mapping[SearchKind, KindAnswer | TabaneError], lang: Lan
         {"about": about, "kinds": kinds, "text": why.render(lang)} for (about, why), kinds in told.items()
     ]
     return said + rows
-
-
-def _sentences_of(warnings: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the texts of warnings, each once. Of servers, the first stands for all."""
-    servers = [each["text"] for each in warnings if each["about"] == "server"][:1]
-    others = [each["text"] for each in warnings if each["about"] != "server"]
-    return list(dict.fromkeys([*others, *servers]))
 
 
 def _page(

@@ -1,6 +1,6 @@
 """Recording of what happens in a hub: events, running and ended calls, and figures by the second.
 
-It begins on request. The operations on calls read it.
+It begins on request, with the calls that the meter has kept until then. The operations on calls read it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tabane.catalog.operations.server_operations import state_of
 from tabane.errors import UnknownName
 from tabane.hub.telemetry.event_feed import BETWEEN, EventFeed, Topic, topic_of
 from tabane.hub.telemetry.live_table import GetActivity, ListLiveCalls, ShowLiveCall
-from tabane.hub.telemetry.metering import HubMeter
+from tabane.hub.telemetry.metering import EarlierCall, HubMeter
 from tabane.hub.work.job import Job
 from tabane.hub.work.jobs import Jobs
 from tabane.messages import say
@@ -62,6 +62,18 @@ class CallSeconds:
     def count(self, outcome: Outcome, seconds: float) -> None:
         """Count a call that has ended now. One that was refused was not made, so it has no duration."""
         self.close()
+        self._add(outcome, seconds)
+
+    def recall(self, since: float, calls: Iterable[tuple[float, Outcome, float]]) -> None:
+        """Count calls that ended since then, the first before the others: their end, outcome and seconds."""
+        self.since = self._second = int(since)
+        for ended, outcome, seconds in calls:
+            if int(ended) != self._second:
+                self._close_second()
+                self._begin(int(ended))
+            self._add(outcome, seconds)
+
+    def _add(self, outcome: Outcome, seconds: float) -> None:
         self._calls += 1
         if outcome == "refused" or outcome == "limited":
             self._refused += 1
@@ -78,20 +90,20 @@ class CallSeconds:
         """Close the second if it is over. Return the seconds until the current one is."""
         now = self._clock()
         if int(now) != self._second:
-            if self._calls:
-                times = sorted(self._samples)
-                figures = SecondFigures(
-                    self._second,
-                    self._calls,
-                    self._failed,
-                    self._refused,
-                    _milliseconds(times, 0.5),
-                    _milliseconds(times, 0.95),
-                )
-                self._closed.append(figures)
+            if figures := self._close_second():
                 self._on_second(figures)
             self._begin(int(now))
         return 1.0 - now % 1.0
+
+    def _close_second(self) -> SecondFigures | None:
+        """Keep the figures of the second, and return them; None if it had no calls."""
+        if not self._calls:
+            return None
+        times = sorted(self._samples)
+        p50, p95 = _milliseconds(times, 0.5), _milliseconds(times, 0.95)
+        figures = SecondFigures(self._second, self._calls, self._failed, self._refused, p50, p95)
+        self._closed.append(figures)
+        return figures
 
     def report(self, seconds: int) -> dict[str, Any]:
         """Return the figures of the last ``seconds`` complete seconds, one list for each figure."""
@@ -154,8 +166,8 @@ class LiveCall:
 
     __slots__ = (
         "_admitted", "_answered", "_found", "_on_end", "_on_find", "_over", "_progress", "_sent", "_started",
-        "_submitted", "arguments", "began", "client", "face", "holder", "kind", "label", "number", "outcome",
-        "reason", "request", "result", "saved", "script", "server", "size", "tool",
+        "_submitted", "arguments", "began", "client", "face", "has_steps", "holder", "kind", "label",
+        "number", "outcome", "reason", "request", "result", "saved", "script", "server", "size", "tool",
     )  # fmt: skip
 
     def __init__(
@@ -178,9 +190,19 @@ class LiveCall:
         self.arguments: WatchedText | None = WatchedText(arguments)
         self.result: WatchedText | None = None
         self.outcome: Outcome | None = None
-        self.reason, self.size, self.saved = "", 0, 0
+        self.reason, self.size, self.saved, self.has_steps = "", 0, 0, True
         self._found: dict[str, tuple[tuple[str, ...], bool]] = {}
         self._progress: dict[str, Any] | None = None
+
+    @classmethod
+    def earlier(cls, number: int, call: EarlierCall, on_find: Callable[[LiveCall], None]) -> LiveCall:
+        """Return a call that ended before the recording began: it has no steps, arguments and result."""
+        found = cls(number, call.caller, call.target, b"", call.request, lambda _: None, on_find)
+        found.arguments = None
+        found.began, found._started, found._over = call.ended - call.seconds, 0.0, call.seconds
+        found.outcome, found.reason = call.outcome, call.reason
+        found.size, found.saved, found.has_steps = call.size, call.saved, False
+        return found
 
     # -- steps -----------------------------------------------------------------------------------
 
@@ -269,8 +291,10 @@ class LiveCall:
 
         ``limits``: it waited for its turn. ``hub``: Tabane worked on it. ``queue``: it waited for a free
         place at its server, or for the start of the server. ``server``: the server worked on it. ``answer``:
-        Tabane worked on the answer.
+        Tabane worked on the answer. An earlier call has none.
         """
+        if not self.has_steps:
+            return []
         over = self._over if self.outcome else time.perf_counter()
         marks = [("limits", self._admitted)] if self._admitted >= 0 else []
         if self._submitted >= 0:
@@ -320,8 +344,7 @@ class RecentCalls:
 
     def began(self, caller: Caller, target: CallTarget, arguments: bytes, request: str) -> LiveCall | None:
         """Return the call that begins, to be told of its steps; None if it is not listed."""
-        only_reads = target.kind == "operation" and not target.changes
-        if target.name in _OWN or (caller.face.value == "web" and only_reads):
+        if not _is_listed(caller, target):
             return None
         self.last += 1
         call = LiveCall(self.last, caller, target, arguments, request, self._over, self._on_find)
@@ -329,6 +352,14 @@ class RecentCalls:
             self._running[call.number] = call
         self._on_begin(call)
         return call
+
+    def recall(self, earlier: Iterable[EarlierCall]) -> list[LiveCall]:
+        """List calls that ended before the recording began, the first before the others. Return them."""
+        for call in earlier:
+            if _is_listed(call.caller, call.target):
+                self.last += 1
+                self._ended.append(LiveCall.earlier(self.last, call, self._on_find))
+        return list(self._ended)
 
     @property
     def running(self) -> int:
@@ -357,6 +388,11 @@ class RecentCalls:
             self._bytes -= oldest.weight
             oldest.forget_texts()
         self._on_end(call)
+
+
+def _is_listed(caller: Caller, target: CallTarget) -> bool:
+    only_reads = target.kind == "operation" and not target.changes
+    return target.name not in _OWN and not (caller.face.value == "web" and only_reads)
 
 
 MOST_CALLS = 200
@@ -390,9 +426,21 @@ class LiveRecording:
         self._jobs: dict[str, Job] = {}
         self._job_told: dict[str, float] = {}
         self._second: asyncio.TimerHandle | None = None
+        self._recall(meter)
         meter.watch = self.calls
         gateway.watcher = self
         jobs.watcher = self.job_changed
+
+    def _recall(self, meter: HubMeter) -> None:
+        """Begin with the calls that the meter has kept."""
+        earlier = meter.earlier
+        since = earlier[0].ended if len(earlier) == earlier.maxlen else meter.begun
+        calls = self.calls.recall(earlier)
+        counted = [call for call in calls if not call.is_lookup]
+        self.seconds.recall(
+            since, [(call.began + call.seconds, call.outcome or "ok", call.seconds) for call in counted]
+        )
+        earlier.clear()
 
     # -- what happens ----------------------------------------------------------------------------
 

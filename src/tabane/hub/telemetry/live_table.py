@@ -41,8 +41,8 @@ class GetActivity(Struct, frozen=True, forbid_unknown_fields=True):
 _OPERATIONS = (
     Operation(
         "list_live_calls",
-        "Calls that run and the last ones that ended, the latest first. Calls are recorded from the first "
-        "use of this operation or of the web page on.",
+        "Calls that run and the last ones that ended, the latest first. Of calls before the first use of "
+        "this operation or of the web page, the last 200 are listed, without arguments, result and steps.",
         ListLiveCalls, "hub.telemetry.live_recording:LiveOperations.calls", privilege=Privilege.READ,
     ),
     Operation(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -205,6 +205,23 @@ class CallCounters:
 LONGEST_REASON = 200
 """Characters that are recorded of the reason of a failure."""
 
+MOST_EARLIER = 200
+"""Ended calls that are kept for whoever begins to watch."""
+
+
+class EarlierCall(NamedTuple):
+    """A call that ended while nobody watched, without its arguments and its result. ``ended`` is its time."""
+
+    ended: float
+    caller: Caller
+    target: CallTarget
+    request: str
+    outcome: Outcome
+    seconds: float
+    size: int
+    saved: int
+    reason: str
+
 
 Count = Callable[[CallTarget, str, Outcome, float, int, int, str], None]
 """Counts a call: target, holder, outcome, seconds, bytes of the result, tokens saved, reason of a failure."""
@@ -238,8 +255,9 @@ class HubMeter:
     """The meter of a hub. Each part may be None: then it does not apply.
 
     ``limits`` returns the limits of calls of a tier; None if it has none. ``watch`` is set when somebody
-    begins to watch the calls. ``used`` is told of successful calls: their target, the holder, and how many
-    they were. ``answered`` is told of each call whose caller gets an answer, before the answer goes out.
+    begins to watch the calls; until then, ``earlier`` has the last ones. ``used`` is told of successful
+    calls: their target, the holder, and how many they were. ``answered`` is told of each call whose caller
+    gets an answer, before the answer goes out.
     ``returned`` is given the result of each successful call of a tool.
 
     ``later`` does work that neither a request nor an answer has to wait for, before the next message is read.
@@ -256,6 +274,8 @@ class HubMeter:
         self.later: Later = at_once
         self._ended: list[MeteredCall] = []
         self.watch: CallWatch | None = None
+        self.begun = time.time()
+        self.earlier: deque[EarlierCall] = deque(maxlen=MOST_EARLIER)
         self.used: Callable[[CallTarget, str, int], None] | None = None
         self.answered: Answered | None = None
         self.returned: Callable[[CallTarget, str, bytes | Raw], None] | None = None
@@ -341,6 +361,9 @@ class HubMeter:
     def _note_ended(self) -> None:
         """Count the calls that have ended, and tell who wants to know."""
         ended, self._ended = self._ended, []
+        if self.watch is None:
+            now = time.time()
+            self.earlier += [_earlier_call(call, now) for call in ended]
         count, returned, used = self._count, self.returned, self.used
         last: MeteredCall | None = None
         times = 0
@@ -361,6 +384,13 @@ class HubMeter:
             used(last.target, last.holder, times)
 
 
+def _earlier_call(call: MeteredCall, now: float) -> EarlierCall:
+    reason = call.reason[:LONGEST_REASON]
+    return EarlierCall(
+        now, call.caller, call.target, call.request, call.outcome, call.seconds, call.size, call.saved, reason
+    )
+
+
 def _only_looks(caller: Caller, target: CallTarget) -> bool:
     """Return whether the user of this machine looks at the web page, which asks again with each change.
 
@@ -369,7 +399,9 @@ def _only_looks(caller: Caller, target: CallTarget) -> bool:
     """
     if caller.face is not Face.WEB or caller.access is not LOCAL:
         return False
-    return target.kind == "operation" and not target.changes and target.source != "pages"
+    if target.kind != "operation" or target.changes:
+        return False
+    return target.source != "pages" or target.name == "list_pages"
 
 
 class MeteredCall:

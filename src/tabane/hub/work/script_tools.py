@@ -40,31 +40,6 @@ MANY = 500
 """Tools above which their names are made in a thread."""
 
 
-def open_scripts(context: HubContext, tools: ScriptTools) -> Scripts:
-    """Return what runs scripts, as the settings say. Raises HubError if the sandbox is not installed."""
-    if find_spec("pydantic_monty") is None:
-        raise HubError(
-            say("Scripts need a package that is not installed. Run: {command}",
-                command=extra_command("code"))
-        )  # fmt: skip
-
-    def limits() -> ScriptLimits:
-        settings = context.settings
-        return ScriptLimits(
-            settings.script_seconds,
-            settings.script_memory,
-            settings.script_output,
-            settings.script_calls,
-            settings.script_parallel,
-            workers=settings.script_workers,
-        )
-
-    def sandbox(limits: ScriptLimits) -> MontySandbox:
-        return MontySandbox(limits, program=CagedWorkers(context.home, os.environ).program)
-
-    return Scripts(tools, limits, lambda: context.settings.script_timeout, sandbox)
-
-
 class ScriptTools:
     """The tools of a gateway as functions. Their names are made again when the catalog has changed."""
 
@@ -73,6 +48,30 @@ class ScriptTools:
         self._names: ToolNames | None = None
         self._version, self._own = -1, tuple[Tool, ...]()
         self._known: dict[str, tuple[Tool, ScriptTool]] = {}
+
+    def open_scripts(self, context: HubContext) -> Scripts:
+        """Return what runs scripts, as the settings say. Raises HubError if the sandbox is not installed."""
+        if find_spec("pydantic_monty") is None:
+            raise HubError(
+                say("Scripts need a package that is not installed. Run: {command}",
+                    command=extra_command("code"))
+            )  # fmt: skip
+
+        def limits() -> ScriptLimits:
+            settings = context.settings
+            return ScriptLimits(
+                settings.script_seconds,
+                settings.script_memory,
+                settings.script_output,
+                settings.script_calls,
+                settings.script_parallel,
+                workers=settings.script_workers,
+            )
+
+        def sandbox(limits: ScriptLimits) -> MontySandbox:
+            return MontySandbox(limits, program=CagedWorkers(context.home, os.environ).program)
+
+        return Scripts(self, limits, lambda: context.settings.script_timeout, sandbox)
 
     async def call(self, caller: Caller, name: str, arguments: dict[str, Any]) -> Raw:
         """Call a tool for a script, and return its result. Raises TabaneError."""

@@ -231,9 +231,7 @@ class HubScripts:
         return PausedScripts(self._context.home, self._key)
 
     def _open_scripts(self) -> Scripts:
-        from tabane.hub.work.script_tools import open_scripts
-
-        return open_scripts(self._context, self._tools())
+        return self._tools().open_scripts(self._context)
 
     async def run(self, caller: Caller, params: RunScript) -> ScriptReport:
         """Run a script for a caller, or go on with it. Raises HubError if the sandbox is not installed."""

@@ -73,22 +73,22 @@ class DiffRow(NamedTuple):
 
 
 async def change_list(request: PageRequest) -> WholePage:
-    """Show the definitions that wait, those that are held back first."""
+    """Show the definitions that wait: what looks like an attack first, then those that are held back."""
     server = request.query.get("server", "")
     found = await request.call("list_definition_changes", server=server or None, limit=MOST_LISTED)
-    rows = [_change_context(row) for row in found["results"]]
+    rows = _worst_first(found["results"])
     context = {"changes": rows, "more": found["total"] - len(rows), "server": server, "held": found["held"]}
     return WholePage("changes/list.html", say("Changes"), context)
 
 
 async def waiting(request: PageRequest, limit: int = MOST_LISTED) -> list[dict[str, Any]]:
-    """Return the definitions that wait, those that are held back first, for ``changes/brief.html``.
+    """Return the definitions that wait, what looks like an attack first, for ``changes/brief.html``.
 
     Include the template with the definition as ``change``, and ``stay`` if its buttons leave the page as it
     is. There are none if nobody may see them.
     """
     rows = await request.rows("list_definition_changes", limit=limit)
-    return [_change_context(row) for row in rows if row["change"] != "rejected"]
+    return _worst_first([row for row in rows if row["change"] != "rejected"])
 
 
 async def change_of_tool(request: PageRequest, row: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -120,7 +120,7 @@ async def one_change(request: PageRequest) -> WholePage:
     lines, fields = found.pop("diff"), found.pop("fields")
     context = {
         "change": _change_context(found),
-        "fields": await asyncio.to_thread(_shown_fields, fields),
+        "fields": await asyncio.to_thread(list, map(_shown_field, fields)),
         "more_fields": found["more_fields"],
         "marked": sorted({mark["finding"] for field in fields for mark in field["marks"]}),
         "lines": [
@@ -131,7 +131,7 @@ async def one_change(request: PageRequest) -> WholePage:
     return WholePage("changes/change.html", say("Changed definition"), context)
 
 
-class TextPart(NamedTuple):
+class DiffPart(NamedTuple):
     """A part of a text. ``mark``: added, removed, or nothing; ``finding``: its number if it is evidence.
 
     ``first``: the evidence begins here. ``unseen``: the escape of a character that nobody sees.
@@ -149,14 +149,10 @@ class ShownChange(NamedTuple):
 
     label: Message
     path: str
-    before: Sequence[TextPart]
-    after: Sequence[TextPart]
+    before: Sequence[DiffPart]
+    after: Sequence[DiffPart]
     state: str
     cut: int
-
-
-def _shown_fields(fields: Sequence[Mapping[str, Any]]) -> list[ShownChange]:
-    return [_shown_field(field) for field in fields]
 
 
 def _shown_field(field: Mapping[str, Any]) -> ShownChange:
@@ -194,20 +190,20 @@ def _word_changes(before: str, after: str) -> tuple[_Spans, _Spans]:
     return removed, added
 
 
-def _parts(text: str, changed: _Spans, mark: str, evidence: Sequence[Mapping[str, int]]) -> list[TextPart]:
+def _parts(text: str, changed: _Spans, mark: str, evidence: Sequence[Mapping[str, int]]) -> list[DiffPart]:
     """Return a text in parts, each of which is of one kind."""
     unseen = [found.span() for found in _ESCAPES.finditer(text)]
     edges = {0, len(text)}
     edges.update(edge for span in (*changed, *unseen) for edge in span)
     edges.update(edge for each in evidence for edge in (each["start"], each["end"]))
-    parts, begun = list[TextPart](), set[int]()
+    parts, begun = list[DiffPart](), set[int]()
     for start, end in itertools.pairwise(sorted(edge for edge in edges if edge <= len(text))):
         finding = next((e["finding"] for e in evidence if e["start"] <= start and end <= e["end"]), -1)
         changes = any(a <= start and end <= b for a, b in changed)
         hidden = any(a <= start and end <= b for a, b in unseen)
         first = finding >= 0 and finding not in begun
         begun.add(finding)
-        parts.append(TextPart(text[start:end], mark if changes else "", finding, first, hidden))
+        parts.append(DiffPart(text[start:end], mark if changes else "", finding, first, hidden))
     return parts
 
 
@@ -271,6 +267,10 @@ async def _decide(request: PageRequest, operation: str) -> PageAnswer:
 
 def _definition_key(given: Mapping[str, str]) -> dict[str, Any]:
     return {name: given.get(name, "") for name in WHICH}
+
+
+def _worst_first(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(map(_change_context, rows), key=lambda change: not change["severe"])
 
 
 def _change_context(row: Mapping[str, Any]) -> dict[str, Any]:

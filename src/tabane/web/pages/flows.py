@@ -180,7 +180,10 @@ def labeled_servers(rows: Sequence[Mapping[str, Any]]) -> list[LabeledServer]:
     for row in rows:
         name = row["server"]
         server = found.setdefault(name, LabeledServer(name, server_url(name) if name else ""))
-        labels = [(LABELS[each["label"]], _origin_label(each["from"])) for each in row["labels"]]
+        labels = [
+            (LABELS[each["label"]], ORIGINS.get(each["from"], Message(each["from"])))
+            for each in row["labels"]
+        ]
         server.tools.append({**row, "labels": labels, "if_given": row.get("if_given", [])})
         for each in row["labels"]:
             server.labels[each["label"]] = server.labels.get(each["label"], 0) + 1
@@ -200,10 +203,6 @@ def pair_words(pair: str) -> Message:
         sink=source_words(sink),
         source=source_words(source),
     )
-
-
-def _origin_label(name: str) -> Message:
-    return ORIGINS.get(name, Message(name))
 
 
 ROUTES = (

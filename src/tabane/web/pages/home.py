@@ -18,7 +18,7 @@ from tabane.web.pages.assistants import MODE_NAMES
 from tabane.web.pages.changes import waiting
 from tabane.web.pages.documents import recent_documents, recent_pages
 from tabane.web.pages.inbox import MOST_ITEMS, inbox_items
-from tabane.web.pages.posts import TextPart, cut, latest_posts, on_this_day, text_parts
+from tabane.web.pages.posts import TextPart, cut, latest_posts, no_rows, on_this_day, text_parts
 from tabane.web.pages.questions import open_questions
 from tabane.web.pages.search import hit_url
 
@@ -123,9 +123,10 @@ async def found_assistants(request: PageRequest) -> Fragment:
 
 async def today(request: PageRequest) -> Fragment:
     """Return the calls and the tokens saved today, and the tools that failed often."""
+    day = datetime.now(UTC).astimezone().date().isoformat()
     by_server, by_tool = await asyncio.gather(
         *(
-            _call_or_none(request, "get_usage_stats", start=_today(), by=by, limit=1000)
+            _call_or_none(request, "get_usage_stats", start=day, by=by, limit=1000)
             for by in ("server", "tool")
         )
     )
@@ -227,18 +228,14 @@ async def archive(request: PageRequest) -> Fragment:
     everything = request.query.get("open") == "all"
     ready = {source: everything or request.has_open(source) for source in ARCHIVES}
     day, latest, files, read = await asyncio.gather(
-        _or_nothing(on_this_day(request) if ready["posts"] else _nothing()),
-        _or_nothing(latest_posts(request, MOST_RECENT) if ready["posts"] else _nothing()),
-        _or_nothing(recent_documents(request, MOST_RECENT) if ready["documents"] else _nothing()),
-        _or_nothing(recent_pages(request, MOST_RECENT) if ready["pages"] else _nothing()),
+        _or_nothing(on_this_day(request) if ready["posts"] else no_rows()),
+        _or_nothing(latest_posts(request, MOST_RECENT) if ready["posts"] else no_rows()),
+        _or_nothing(recent_documents(request, MOST_RECENT) if ready["documents"] else no_rows()),
+        _or_nothing(recent_pages(request, MOST_RECENT) if ready["pages"] else no_rows()),
     )
     closed = [source for source in ARCHIVES if not ready[source] and request.holds(source)]
     context = {"day": day[:MOST_EARLIER], "latest": latest, "documents": files, "pages": read}
     return Fragment("home/archive.html", context | {"closed": closed, "kinds": KINDS})
-
-
-async def _nothing() -> list[Any]:
-    return []
 
 
 async def _or_nothing(work: Any) -> list[Any]:
@@ -333,10 +330,10 @@ async def _inbox_context(
     definitions = sum(max(each["waiting"], each["held"]) for each in changed)
     # Nothing here may open the archive or the keys of a hub that has none: they cost memory.
     keys, calls, asked, changes = await asyncio.gather(
-        _call_or_none(request, "keys_list") if status and status.get("keys") else _nothing(),
+        _call_or_none(request, "keys_list") if status and status.get("keys") else no_rows(),
         _or_nothing(letters(request)),
         _or_nothing(open_questions(request)),
-        _or_nothing(waiting(request, MOST_CHANGES) if definitions else _nothing()),
+        _or_nothing(waiting(request, MOST_CHANGES) if definitions else no_rows()),
     )
     items = inbox_items(request, status or {}, servers or (), keys["results"] if keys else ())
     return {
@@ -364,7 +361,11 @@ def _server_counts(
 
 async def _running_context(request: PageRequest, status: Mapping[str, Any] | None) -> dict[str, Any]:
     jobs = await _call_or_none(request, "list_jobs")
-    shown = [_job_row(job) for job in (jobs["results"] if jobs else []) if _is_of_today(job)]
+    shown = [
+        {**job, "unit": JOB_UNITS.get(job["operation"]), "bytes": job["operation"] in BYTE_JOBS}
+        for job in (jobs["results"] if jobs else [])
+        if _is_of_today(job)
+    ]
     shown.sort(key=lambda job: job["status"] != "running")
     return {
         "jobs": shown[:MOST_JOBS],
@@ -385,11 +386,6 @@ def _is_of_today(job: Mapping[str, Any]) -> bool:
     return float(job.get("ended", 0)) >= midnight
 
 
-def _job_row(job: Mapping[str, Any]) -> dict[str, Any]:
-    operation = job["operation"]
-    return {**job, "unit": JOB_UNITS.get(operation), "bytes": operation in BYTE_JOBS}
-
-
 async def _call_or_none(request: PageRequest, operation: str, **params: Any) -> Any:
     """Return the result of an operation; None if it is not allowed, or fails."""
     if not request.may(operation):
@@ -398,10 +394,6 @@ async def _call_or_none(request: PageRequest, operation: str, **params: Any) -> 
         return await request.call(operation, **params)
     except TabaneError:
         return None
-
-
-def _today() -> str:
-    return datetime.now(UTC).astimezone().date().isoformat()
 
 
 def _first_steps(

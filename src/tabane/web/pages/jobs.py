@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
@@ -62,12 +62,14 @@ async def job_list(request: PageRequest) -> WholePage:
     of_kind = [row for row in rows if kind not in kinds or row["kind"].label.template == kind]
     shown = [row for row in of_kind if state not in STATES or row["status"] == state]
     ended = [row for row in shown if row["status"] != "running"]
+    counts = Counter(row["status"] for row in of_kind)
+    views = [(_url(code, kind), label, counts[code]) for code, label in STATES.items() if counts[code]]
     context = {
         "running": [row for row in shown if row["status"] == "running"],
         "ended": sorted(ended, key=lambda row: row["ended"], reverse=True),
         "count": len(rows),
         "problem": found.get("problem"),
-        "states": _state_links(of_kind, kind),
+        "states": [(_url("", kind), say("All jobs"), len(of_kind)), *views],
         "kinds": [(name, label) for name, label in sorted(kinds.items())],
         "state": state,
         "kind": kind,
@@ -76,13 +78,6 @@ async def job_list(request: PageRequest) -> WholePage:
         "in_group": any("hub" in job for job in rows),
     }
     return WholePage("jobs/list.html", say("Jobs"), context, module="jobs")
-
-
-def _state_links(rows: Sequence[Mapping[str, Any]], kind: str) -> list[tuple[str, Message, int]]:
-    """Return the views of the list: address, label, and number of jobs. Without states that no job has."""
-    counts = Counter(row["status"] for row in rows)
-    views = [(_url(code, kind), label, counts[code]) for code, label in STATES.items() if counts[code]]
-    return [(_url("", kind), say("All jobs"), len(rows)), *views]
 
 
 def _url(state: str, kind: str) -> str:

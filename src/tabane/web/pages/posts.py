@@ -285,7 +285,7 @@ async def facets(request: PageRequest) -> Fragment:
         counted("user", filters._replace(users=())),
         counted("log_type", filters._replace(types=())),
         counted("tags", filters._replace(tags=())),
-        _nothing() if filters or text else on_this_day(request),
+        no_rows() if filters or text else on_this_day(request),
     )
     groups = [
         (say("Year"), _years(filters, text, years)),
@@ -301,29 +301,25 @@ async def facets(request: PageRequest) -> Fragment:
         ),
         (
             say("Type"),
-            _named(text, kinds, filters.types, _type_name, lambda some: filters._replace(types=some)),
+            _named(
+                text,
+                kinds,
+                filters.types,
+                lambda name: TYPE_NAMES[TYPE_CODES.get(name, 1)],
+                lambda some: filters._replace(types=some),
+            ),
         ),
         (say("Tag"), _named(text, words, filters.tags, str, lambda some: filters._replace(tags=some))),
     ]
-    return Fragment(
-        "posts/facets.html",
-        {
-            "groups": [(name, values) for name, values in groups if len(values) > 1 or _any_chosen(values)],
-            "days": days,
-        },
-    )
+    shown = [
+        (name, values) for name, values in groups if len(values) > 1 or any(value.chosen for value in values)
+    ]
+    return Fragment("posts/facets.html", {"groups": shown, "days": days})
 
 
-async def _nothing() -> list[Any]:
+async def no_rows() -> list[Any]:
+    """Return what is shown of a part that is not asked for."""
     return []
-
-
-def _type_name(name: str) -> Message:
-    return TYPE_NAMES[TYPE_CODES.get(name, 1)]
-
-
-def _any_chosen(values: Sequence[FacetValue]) -> bool:
-    return any(value.chosen for value in values)
 
 
 def _years(filters: PostFilterQuery, text: str, rows: Sequence[Mapping[str, Any]]) -> list[FacetValue]:
@@ -413,7 +409,7 @@ async def one(request: PageRequest) -> WholePage:
     day = {"from": shown["day"], "to": shown["day"]} if shown["day"] else None
     same, beside = await asyncio.gather(
         request.call("list_posts", duplicates_of=key, limit=MOST_DUPLICATES),
-        request.rows("list_posts", date_filter=day, limit=FEW) if day else _nothing(),
+        request.rows("list_posts", date_filter=day, limit=FEW) if day else no_rows(),
     )
     others = [shown_post(row["post"]) for row in same["results"] if row["post"]["post_id_str"] != key]
     title = say("Post of @{user}", user=post["user"]) if post["user"] else say("Post {id}", id=key)

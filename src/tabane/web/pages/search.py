@@ -183,7 +183,7 @@ async def facets(request: PageRequest) -> Fragment:
         groups.append(
             [
                 Facet(
-                    _group_label(name),
+                    name.rstrip("/").rpartition("/")[2] or name,
                     count,
                     asked.url(of="" if name == asked.of else name),
                     name == asked.of,
@@ -271,10 +271,6 @@ def _group(kind: str, key: str) -> str:
     if kind == "pages":
         return urlsplit(key).hostname or key
     return key.partition(":")[0]
-
-
-def _group_label(name: str) -> str:
-    return name.rstrip("/").rpartition("/")[2] or name
 
 
 def _post_hit(row: Mapping[str, Any], query: str) -> dict[str, Any]:
