@@ -334,7 +334,10 @@ function progressOf(section) {
   const units = place.querySelector("template[data-units]").content.textContent;
   return {
     show({ done, total, message }) {
-      place.hidden = false;
+      if (place.hidden) {
+        place.hidden = false;
+        place.scrollIntoView({ block: "nearest" });
+      }
       if (total) bar.value = Math.min(1, done / total);
       else bar.removeAttribute("value");
       const part = total ? ` (${Math.round((100 * done) / total)}%)` : "";
