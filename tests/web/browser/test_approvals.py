@@ -19,10 +19,22 @@ from tests.harness.bridge import INITIALIZE, BridgeClient
 from tests.harness.patience import LONG, wait_until
 from tests.harness.running_hub import child
 from tests.web.browser.axe import Axe
-from tests.web.browser.hub import Language, Theme, WebBrowsers, WebHome, show
+from tests.web.browser.hub import WIDTHS, Language, Theme, WebBrowsers, WebHome, show
+from tests.web.browser.looks import checked_state
 
 SETTLED = """() => new Promise((done) => setTimeout(() => done(true), 700))"""
 """Longer than the page ignores keys for a card that has just come or moved."""
+
+PRESS_AT_ONCE = """() => {
+  const watch = new MutationObserver(() => {
+    if (!document.querySelector("[data-letter]")) return;
+    watch.disconnect();
+    const pressed = new KeyboardEvent("keydown", { key: "r", bubbles: true, cancelable: true });
+    window.tookNoKey = document.body.dispatchEvent(pressed);
+  });
+  watch.observe(document.body, { childList: true, subtree: true });
+}"""
+"""Presses the key that refuses as soon as a card comes: it may not be the one that was meant."""
 
 DECEIVING = "\u202e harmless <b>bold</b><script>alert(1)</script> \x1b[2K"
 
@@ -99,7 +111,10 @@ def test_what_an_assistant_wrote_is_shown_as_it_is(shared_web: WebBrowsers, acce
         assert "<b>bold</b><script>" in said
         assert "\u202e" not in said
         assert "hunter2hunter2" not in said
-        assert accessibility.serious(page) == []
+        checked_state(page, accessibility, WIDTHS)
+        card(page).locator("h2 a").click()
+        expect(page.locator(".approval-letter h1")).to_be_visible()
+        checked_state(page, accessibility, WIDTHS)
         page.get_by_role("button", name="Refuse").click()
         expect(card(page)).to_have_count(0)
 
@@ -108,11 +123,11 @@ def test_keys_decide_the_first_call_and_then_the_next_but_none_while_somebody_ty
     shared_web: WebBrowsers,
 ) -> None:
     page = shared_web.page("/approvals")
+    page.evaluate(PRESS_AT_ONCE)
     with calling(shared_web.home, number=1) as first, calling(shared_web.home, number=2) as second:
         expect(card(page)).to_have_count(2)
         decided = {card(page).nth(at).get_attribute("id"): call for at, call in enumerate((first, second))}
-        page.keyboard.press("r")  # of a card that has just come: it may not be the one that was meant
-        expect(card(page)).to_have_count(2)
+        assert page.evaluate("tookNoKey")
         page.wait_for_function(SETTLED)
         page.keyboard.press("a")
         expect(page.locator("#notices")).to_contain_text("The call of up__count is approved, once.")
@@ -135,6 +150,8 @@ def test_refuse_has_the_focus_where_something_speaks_against_the_call(shared_web
         expect(page.get_by_role("button", name="Refuse")).to_be_focused()
         expect(card(page).locator(".btn.primary")).to_have_text(re.compile("Refuse"))
         page.get_by_role("button", name="Approve once").click()
+        expect(page.locator("dialog.dialog")).to_be_visible()
+        checked_state(page)
         page.locator("dialog.dialog").get_by_role("button", name="Cancel").click()
         page.get_by_role("button", name="Refuse").press("Enter")
         assert "A person refused this call" in call.result["content"][0]["text"]
@@ -142,11 +159,21 @@ def test_refuse_has_the_focus_where_something_speaks_against_the_call(shared_web
 
 @pytest.mark.parametrize("lang", ["en", "ja"])
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_page_is_accessible(
+def test_a_letter_is_accessible_and_fits_each_width(
     shared_web: WebBrowsers, accessibility: Axe, lang: Language, theme: Theme
 ) -> None:
     page = shared_web.page("/approvals", lang=lang, theme=theme)
-    assert accessibility.serious(page) == []
+    checked_state(page)  # nothing waits
+    with calling(
+        shared_web.home, to=f"{lang}@{theme}.example", body="海の灯台。\n" * 60, path="/" + "deep/" * 80
+    ):
+        expect(card(page)).to_have_count(1)
+        checked_state(page, accessibility, WIDTHS)
+        show(page, "/")
+        expect(page.locator(".approval-brief")).to_have_count(1)
+        checked_state(page, accessibility, WIDTHS)
+        page.locator(".approval-brief [data-key=r]").click()
+        expect(page.locator(".approval-brief")).to_have_count(0)
 
 
 def test_a_page_that_is_locked_asks_for_the_passphrase_first(tmp_path: Path, browser: Browser) -> None:
@@ -166,6 +193,7 @@ def test_a_page_that_is_locked_asks_for_the_passphrase_first(tmp_path: Path, bro
             field.fill("wrong")
             page.get_by_role("button", name="Unlock").click()
             expect(page.get_by_text("This is not the passphrase.")).to_be_visible()
+            checked_state(page)
             page.get_by_label(re.compile("^Passphrase")).fill("correct horse")
             page.get_by_role("button", name="Unlock").click()
             page.get_by_role("button", name="Approve once").click()

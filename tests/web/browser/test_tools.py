@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -16,18 +17,11 @@ from tests.web.browser import filled
 from tests.web.browser.axe import Axe
 from tests.web.browser.guard import settle
 from tests.web.browser.held import Held
-from tests.web.browser.hub import WIDTHS, WebBrowsers, WebHome, show
+from tests.web.browser.hub import WIDTHS, Language, Theme, WebBrowsers, WebHome, show
+from tests.web.browser.looks import checked_state, look
 from tests.web.test_schema_forms import FULL
 
 TREE = ".tree"
-
-SIDEWAYS = """() => {
-  const root = document.documentElement, most = root.clientWidth;
-  if (root.scrollWidth <= most) return [];
-  return [...document.querySelectorAll("body *")].filter(one => one.getBoundingClientRect().right > most + 1)
-    .slice(0, 5).map(one => one.outerHTML.slice(0, 160));
-}"""
-"""Returns the elements that make the page scroll sideways."""
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +41,9 @@ def shared_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebHome]:
 
 
 @pytest.fixture
-def open_tool(shared_web: WebBrowsers) -> Callable[[str], Page]:
-    def opened(name: str) -> Page:
-        page = shared_web.page(f"/tools/{name}")
+def open_tool(shared_web: WebBrowsers) -> Callable[..., Page]:
+    def opened(name: str, **options: Any) -> Page:
+        page = shared_web.page(f"/tools/{name}", **options)
         expect(page.locator("#arguments")).to_have_value(re.compile(r"\{"))
         return page
 
@@ -60,7 +54,7 @@ def call(page: Page, arguments: str | None = None) -> None:
     """Call the tool, with these arguments as JSON, and wait for its result."""
     if arguments is not None:
         page.fill("#arguments", arguments)
-    page.get_by_role("button", name="Call", exact=True).click()
+    page.locator("[data-run]").click()
     expect(page.locator("[data-outcome]")).to_be_visible()
 
 
@@ -128,7 +122,7 @@ def test_json_is_shown_in_the_form(open_tool: Callable[[str], Page]) -> None:
     expect(page.locator("#arguments-error")).to_contain_text("cannot show all of this")
 
 
-def test_what_is_wrong_is_said_beside_its_field(open_tool: Callable[[str], Page]) -> None:
+def test_what_is_wrong_is_said_beside_its_field(open_tool: Callable[[str], Page], accessibility: Axe) -> None:
     page = open_tool("up__find")
     page.fill("[name='/count']", "99")
     page.get_by_role("button", name="Call", exact=True).click()
@@ -136,6 +130,7 @@ def test_what_is_wrong_is_said_beside_its_field(open_tool: Callable[[str], Page]
     expect(page.locator("[data-error='/count']")).to_have_text("Enter 10 or less.")
     expect(page.locator("[name='/path']")).to_be_focused()
     expect(page.locator("[data-outcome]")).to_have_count(0)
+    checked_state(page, accessibility, WIDTHS)
 
 
 def test_a_call_is_canceled_at_the_server(open_tool: Callable[[str], Page], shared_home: WebHome) -> None:
@@ -150,13 +145,14 @@ def test_a_call_is_canceled_at_the_server(open_tool: Callable[[str], Page], shar
     wait_until(lambda: shared_home.rpc("show_server", name="up")["in_flight"] == 0, "the call has ended")
 
 
-def test_a_destructive_tool_asks_first(shared_web: WebBrowsers, open_tool: Callable[[str], Page]) -> None:
+def test_a_destructive_tool_asks_first(open_tool: Callable[[str], Page], accessibility: Axe) -> None:
     page = open_tool("files__write_text")
     expect(page.locator("h1 + .row")).to_contain_text("destructive")
     page.fill("#arguments", '{"path": "a.txt", "content": "x"}')
     page.get_by_role("button", name="Call", exact=True).click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("may delete or overwrite")
+    checked_state(page, accessibility, WIDTHS)
     dialog.get_by_role("button", name="Cancel").click()
     expect(page.locator("[data-outcome]")).to_have_count(0)
     page.get_by_role("button", name="Call", exact=True).click()
@@ -225,16 +221,6 @@ def test_json_replaces_what_the_form_writes_while_all_of_it_is_selected(shared_w
     expect(page.locator("[name='/tags/0']")).to_have_value("a")
 
 
-CLIPPED = """() => [...document.querySelectorAll("main *")].filter(one => {
-  const style = getComputedStyle(one);
-  if (!one.checkVisibility() || one.closest(".visually-hidden, svg, select, [role=img]")) return false;
-  const hides = (value) => value === "hidden" || value === "clip";
-  if (one.clientHeight <= 1) return false;  // for screen readers
-  return hides(style.overflowY) && one.scrollHeight > one.clientHeight + 2
-    || hides(style.overflowX) && style.textOverflow !== "ellipsis" && one.scrollWidth > one.clientWidth + 2;
-}).map(one => `${one.tagName}.${one.className} ${one.clientHeight} of ${one.scrollHeight}`)"""
-"""Returns the boxes of a page that hide a part of what they have, and cannot be scrolled."""
-
 ROWS = [{"id": number, "name": f"lighthouse {number}", "lit": number % 2 == 0} for number in range(40)]
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 RESULTS = {
@@ -257,15 +243,18 @@ RESULTS = {
 """States of a result, by what they are."""
 
 
-@pytest.mark.parametrize("width", [390, 1440])
-def test_no_result_is_cut(open_tool: Callable[[str], Page], width: int) -> None:
-    page = open_tool("up__raw")
-    page.set_viewport_size({"width": width, "height": 900})
+@pytest.mark.parametrize(("lang", "theme", "width"), [("ja", "dark", 390), ("en", "light", 1440)])
+def test_no_result_is_cut(
+    open_tool: Callable[..., Page], accessibility: Axe, lang: Language, theme: Theme, width: int
+) -> None:
+    page = open_tool("up__raw", lang=lang, theme=theme, width=width, height=900)
     for state, result in RESULTS.items():
         call(page, json.dumps({"json": json.dumps(result)}))
         expect(page.locator("[data-run]")).to_be_enabled()
-        assert page.evaluate(CLIPPED) == [], state
-        assert page.evaluate(SIDEWAYS) == [], state
+        wrong = look(page)
+        page.evaluate("scrollTo(0, 0)")  # what is half below the bar at the top is not too small
+        wrong += accessibility.serious(page)
+        assert wrong == [], "\n".join((state, *wrong))
 
 
 def test_a_long_text_is_bounded_and_shown_whole_on_request(open_tool: Callable[[str], Page]) -> None:
@@ -293,13 +282,14 @@ def test_a_result_is_scrolled_into_view_and_focused(open_tool: Callable[[str], P
     )
 
 
-def test_a_call_shows_how_far_its_server_is(open_tool: Callable[[str], Page]) -> None:
+def test_a_call_shows_how_far_its_server_is(open_tool: Callable[[str], Page], accessibility: Axe) -> None:
     page = open_tool("up__progress")
     page.fill("#arguments", '{"steps": 60, "pause": 0.5}')
     page.get_by_role("button", name="Call", exact=True).click()
     expect(page.get_by_role("button", name="Calling…")).to_be_disabled()
     expect(page.locator("[data-progress]")).to_contain_text(re.compile(r"\d+ of 60 \(\d+%\)"))
     expect(page.get_by_role("progressbar")).to_be_visible()
+    checked_state(page, accessibility)
     page.get_by_role("button", name="Cancel", exact=True).click()
     expect(page.locator("[data-progress]")).to_be_hidden()
     expect(page.get_by_role("button", name="Call", exact=True)).to_be_enabled()
@@ -428,12 +418,8 @@ def test_the_page_of_a_tool_is_accessible_and_fits(
     expect(page.locator("[name='/tags/0']")).to_have_value("a")
     page.locator("[data-run]").click()
     expect(page.locator("[data-outcome]")).to_be_visible()
-    assert accessibility.serious(page) == []
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 844})
-        # The browser lays the page out a moment later.
-        wait_until(lambda: not page.evaluate(SIDEWAYS), "the page fits")
+    checked_state(page, accessibility, WIDTHS)
     show(page, "/tools?q=read+a+file")
     expect(page.locator(".score-bar").first).to_be_visible()
     page.locator(".tool-why summary").first.click()
-    assert accessibility.serious(page) == []
+    checked_state(page, accessibility, WIDTHS)

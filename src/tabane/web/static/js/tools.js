@@ -412,7 +412,9 @@ function calledBefore(root, tool, repeat) {
     list.replaceChildren(...known.map((one) => {
       const made = template.content.cloneNode(true).firstElementChild;
       for (const badge of made.querySelectorAll("[data-state]")) badge.hidden = badge.dataset.state !== one.outcome;
-      made.querySelector("[data-arguments]").textContent = one.given.replace(/\s+/g, " ");
+      const shown = made.querySelector("[data-arguments]");
+      shown.title = one.given.slice(0, 1000);
+      shown.textContent = one.given.replace(/\s+/g, " ").slice(0, 400); // cut to its line
       made.querySelector("[data-took]").textContent = ms(one.took);
       made.querySelector("time").dataset.when = one.at;
       made.querySelector("button").addEventListener("click", () => repeat(one.given));
