@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -100,3 +101,27 @@ async def test_unknown_things_are_not_found(tmp_path: Path) -> None:
         for path in paths:
             answer = await person.content(path)
             assert (answer.status, title(answer)) == (404, "Not found · Tabane"), path
+            assert f'class="btn primary" href="/{path.split("/")[1]}"' in text(answer), path
+
+
+@pytest.mark.parametrize(
+    ("lang", "words", "sentence"),
+    [
+        ("en", "Create an API key", "Unknown: Sign in, without success."),
+        ("ja", "API キーを作成", "不明: サインイン (失敗)"),
+    ],
+)
+async def test_the_audit_log_names_operations_in_words_and_nobody_at_a_refused_sign_in(
+    tmp_path: Path, lang: str, words: str, sentence: str
+) -> None:
+    async with web_hub(tmp_path) as here:
+        person = await signed_in(here)
+        await form(person, "/keys", name="laptop", allow="@docs", expires="never")
+        here.hub.audit.event("access", "sign_in", "refused", "key", holder="", source="127.0.0.1")
+        listed = text(await person.content("/audit", tabane_lang=lang))
+        assert words in listed
+        assert "keys_create" not in listed
+        refused = text(await person.content("/audit?action=sign_in&result=refused", tabane_lang=lang))
+        entry = re.search(r'href="(/audit/\d+)"', refused)
+        assert entry
+        assert sentence in text(await person.content(entry[1], tabane_lang=lang))

@@ -23,8 +23,10 @@ LOOKUPS = (
     *("list_settings", "list_tasks", "list_tools", "model_status", "next_approval", "passphrase_state"),
     *("preview_setup", "profiles_list", "query_audit_logs", "scan_servers", "server_logs", "show_definition"),
     *("show_definition_change", "show_live_call", "show_project", "show_server", "show_task", "test_model"),
+    *("check_stores", "list_pages", "list_watched", "run_doctor"),
 )
-"""Operations that read: those of administration, and those of the hub that are not offered over MCP."""
+"""Operations that read: those of administration, and those of the hub that are not offered over MCP. Also
+check-ups, which leave repairs to ``apply_fix``, and the lists of pages and of watched folders."""
 
 _NAMES = frozenset(LOOKUPS)
 

@@ -44,7 +44,7 @@ def definition_remark(row: Mapping[str, Any]) -> Message | None:
         return say(
             "{held} {held:definition looks|definitions look} like an attack and {held:is|are} held back. "
             "See: tabane servers diff {name!c}",
-            held=held,
+            held=min(held, found["suspicious"]),
             name=row["name"],
         )
     if held:

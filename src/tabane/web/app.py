@@ -571,7 +571,10 @@ class WebApp:
         if isinstance(error, Forbidden):
             return self._page(request, page_request, _forbidden_page(request.url.path, page_request, error))
         title = say("Not found") if status == 404 else say("This page cannot be shown")
-        context = {"message": error.text(page_request.lang)}
+        missing = request.url.path if status == 404 else ""
+        areas = (each for each in visible(page_request.may) if each.path != "/")
+        area = next((each for each in areas if missing.startswith(f"{each.path}/")), None)
+        context = {"message": error.text(page_request.lang), "area": area}
         page = WholePage("layout/error.html", title, context, status=status)
         return self._page(request, page_request, page)
 
@@ -593,7 +596,7 @@ class WebApp:
         if request.method != "GET" or page_request.partial:
             text = say("There is no page at {path}.", path=path)
             return self._failure(request, page_request, UnknownName(text), request.method)
-        words = " ".join(path.replace("-", " ").split("/")).strip()
+        words = " ".join(path.replace("-", " ").replace("/", " ").split())
         context = {"path": path, "words": words, "places": visible(page_request.may)[:8]}
         page = WholePage("layout/not_found.html", say("Not found"), context, status=404)
         return self._page(request, page_request, page)

@@ -278,7 +278,7 @@ def test_progress_goes_from_nothing_to_all_of_the_bytes(setup: Path, tmp_path: P
     assert len({total for _, total in progress.told}) == 1
     assert progress.told[-1][0] == progress.told[-1][1]
     assert len(done) > 4
-    assert progress.notes[-1].endswith(": 2001 new, 0 changed")
+    assert progress.notes[-1].endswith(": 2,001 new, 0 changed")
 
 
 def test_an_import_that_is_cancelled_goes_on_where_it_stood(tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from tests.harness.patience import wait_until
 from tests.harness.running_hub import CHILD
 from tests.harness.user import assistant
 from tests.web.browser.axe import Axe
-from tests.web.browser.hub import WebBrowsers, show
+from tests.web.browser.hub import WIDTHS, WebBrowsers, show
+from tests.web.browser.looks import checked_state
 
 pytestmark = pytest.mark.core
 
@@ -30,7 +31,7 @@ def test_the_search_leads_to_a_tool_by_keyboard_alone(web: WebBrowsers, accessib
     page.keyboard.type("ech")
     result = page.locator("[data-result]").first
     expect(result).to_contain_text("c__echo")
-    assert accessibility.serious(page) == []
+    checked_state(page, accessibility)
     page.keyboard.press("ArrowDown")
     expect(result).to_be_focused()
     page.keyboard.press("ArrowUp")
@@ -47,10 +48,13 @@ def test_the_search_leads_to_a_tool_by_keyboard_alone(web: WebBrowsers, accessib
     expect(result).to_contain_text("c__echo")
 
 
-def test_first_steps_go_when_a_server_is_there_and_states_change_by_themselves(web: WebBrowsers) -> None:
+def test_first_steps_go_when_a_server_is_there_and_states_change_by_themselves(
+    web: WebBrowsers, accessibility: Axe
+) -> None:
     page = web.page("/")
     expect(page.get_by_role("heading", name="First steps")).to_be_visible()
     expect(page.get_by_role("link", name="Add a server")).to_have_attribute("href", "/servers/-/new")
+    checked_state(page, accessibility, WIDTHS)
     web.home.write_servers({"c": {"command": sys.executable, "args": [CHILD]}})
     expect(page.get_by_role("link", name="1 server", exact=True)).to_be_visible()
     web.home.must("servers", "start", "c")
@@ -61,7 +65,9 @@ def test_first_steps_go_when_a_server_is_there_and_states_change_by_themselves(w
     expect(page.locator("#home-servers")).to_contain_text("stopped")
 
 
-def test_what_waits_is_settled_in_place_and_calls_appear_by_themselves(web: WebBrowsers) -> None:
+def test_what_waits_is_settled_in_place_and_calls_appear_by_themselves(
+    web: WebBrowsers, accessibility: Axe
+) -> None:
     web.home.write_servers({"c": {"command": sys.executable, "args": [CHILD]}})
     page = web.page("/", width=1440)
     with assistant(web.home, "--mode", "full") as someone:
@@ -76,6 +82,7 @@ def test_what_waits_is_settled_in_place_and_calls_appear_by_themselves(web: WebB
     web.home.run("servers", "start", "c")
     item = inbox.locator(".home-item")
     expect(item).to_contain_text("c does not run.")
+    checked_state(page, accessibility, WIDTHS)
     web.home.write_servers({"c": {"command": sys.executable, "args": [CHILD]}})
     start = item.get_by_role("button", name="Start")
     if start.is_visible():  # the hub may have started it again when its entry changed
@@ -91,7 +98,7 @@ def test_the_first_steps_are_done_in_the_page(web: WebBrowsers, accessibility: A
     page.get_by_role("button", name="Connect Cursor…").click()
     dialog = page.locator("#assistants-preview")
     expect(dialog).to_contain_text("Connect Cursor?")
-    assert accessibility.serious(page) == []
+    checked_state(page, accessibility, WIDTHS)
     dialog.get_by_label("short descriptions").check()
     expect(dialog.locator(".diff")).to_contain_text('"light"')
     dialog.get_by_role("button", name="Connect", exact=True).click()

@@ -48,7 +48,7 @@ def test_a_page_is_read_kept_as_a_document_and_forgotten(web: WebBrowsers, site:
     read(page, site.url("/rivers"))
     expect(page.get_by_role("heading", name="How rivers wind")).to_be_visible()
     expect(page.locator(".prose h3")).to_have_text("Bends")
-    expect(page.locator(".facts")).to_contain_text("Ann Miller")
+    expect(page.locator(".reader-facts")).to_contain_text("Ann Miller")
     assert page.locator(".prose img, .prose a[href^=javascript]").count() == 0
     page.get_by_role("button", name="Save as a document").click()
     page.get_by_role("link", name="Saved as a document").click()

@@ -362,7 +362,7 @@ def test_a_tool_is_pinned_hidden_and_offered_again(
     expect(page.get_by_role("button", name="Unpin")).to_be_visible()
     assert shared_home.rpc("get_tool", name="up__count")["pinned"]
     page.get_by_role("button", name="Hide").click()
-    page.get_by_role("dialog").get_by_role("button", name="Continue").click()
+    page.get_by_role("dialog").get_by_role("button", name="Hide").click()
     expect(page).to_have_url(re.compile("view=hidden"))
     row = page.locator(".tool-row", has_text="up__count")
     row.get_by_role("button", name="Offer again").click()

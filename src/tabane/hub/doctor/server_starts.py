@@ -103,6 +103,7 @@ def definitions(installation: Installation) -> Iterator[DoctorFinding]:
         what = {"server": server.name, "held": found.get("held"), "waiting": found.get("waiting")}
         look = say("Look at them: tabane servers diff {server!c}", server=server.name)
         if found.get("suspicious") and found.get("held"):
+            what["held"] = min(found["suspicious"], found["held"])  # others only wait
             yield warning(
                 say(
                     "{held} {held:definition|definitions} of {server!n} {held:looks|look} like an attack and "

@@ -166,12 +166,12 @@ KNOWN_MODELS = (
     KnownModel(
         JOINED, "use-minilm", say("16 languages, English and Japanese among them"), 896, "Apache-2.0",
         "included",
-        say("everything: the next two as one, English by both; always available"),
+        say("everything, English questions too: use and minilm together; installed with Tabane"),
         56, MeasuredQuality(0.707, (0.94, 1.0), (0.56, 0.78)),
     ),
     KnownModel(
         MODEL, "use", say("16 languages, English and Japanese among them"), 512, "Apache-2.0", "included",
-        say("everything except English questions; six times as fast, small and always available"),
+        say("everything except English questions; six times as fast, small and installed with Tabane"),
         33, MeasuredQuality(0.707, (0.64, 0.89), (0.50, 0.72)),
     ),
     KnownModel(
@@ -189,7 +189,7 @@ KNOWN_MODELS = (
     ),
     KnownModel(
         "hotchpotch/bekko-embedding-v1-a8m", "bekko-a8m", say("English, Japanese"), 384, "MIT", "hub",
-        say("the same, smaller and faster"),
+        say("the same as bekko; smaller and faster"),
     ),
     KnownModel(
         "cl-nagoya/ruri-v3-30m", "ruri-30m", _JAPANESE, 256, "Apache-2.0", "hub",

@@ -35,7 +35,7 @@ STEPS: Mapping[str, tuple[Message, Message]] = {
     "hub": (say("In Tabane"), say("Permission, arguments, audit log.")),
     "queue": (say("Waiting for the server"), say("The server was starting, or had no free place.")),
     "server": (say("At the server"), say("From the request on until its answer.")),
-    "answer": (say("Answer"), say("From the answer on until it was passed on.")),
+    "answer": (say("Passing the answer on"), say("From the answer on until it was passed on.")),
 }
 
 FACES = {"mcp": say("assistant"), "rpc": say("program"), "cli": say("command line"), "web": say("web page")}

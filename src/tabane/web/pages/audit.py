@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
 from tabane.text.units import bytes_text
+from tabane.web.operation_names import entry_name
 from tabane.web.page import FileDownload, Fragment, PageRequest, PageRoute, WholePage
 from tabane.web.rendering import milliseconds
 from tabane.web.table_exports import collect_rows, export_format, table_file
@@ -70,6 +71,14 @@ FACES: Mapping[str, Message] = {
     "web": say("web page"),
 }
 
+SIGN_INS: Mapping[str, Message] = {
+    "web": say("In a browser"),
+    "key": say("The API key is unknown, was revoked, or has expired."),
+    "token": say("The token is unknown."),
+    "oauth": say("The access token was not accepted."),
+}
+"""How somebody signed in, or why they could not."""
+
 FACETS = (
     ("result", "by_outcome", say("Outcome")),
     ("action", "by_name", say("Tools and events")),
@@ -108,6 +117,8 @@ async def entries(request: PageRequest) -> WholePage | Fragment | FileDownload:
         context["problem"] = error.text(request.lang)
     query = urlencode(given)
     await _name_keys(request, found["results"])
+    for row in found["results"]:
+        row |= {"words": entry_name(row), "who": _who(row), "why": _why(row)}
     context |= {
         "rows": found["results"],
         "total": found["total"],
@@ -178,6 +189,8 @@ def _chips(given: Mapping[str, str]) -> list[dict[str, Any]]:
             text = OUTCOMES[value][0]
         elif name == "type":
             text = dict(TYPES).get(value, value)
+        elif name == "action":
+            text = entry_name({"name": value})
         chips.append({"label": label, "text": text, "without": _address(rest)})
     return chips
 
@@ -230,6 +243,8 @@ def _facet_label(filter: str, name: str, names: Mapping[str, str]) -> Message | 
         return OUTCOMES[name][0]
     if filter == "type":
         return KINDS.get(name, name)
+    if filter == "action":
+        return entry_name({"name": name})
     return names.get(name, name)
 
 
@@ -271,6 +286,8 @@ async def entry(request: PageRequest) -> WholePage:
     ]
     context = {
         "entry": row,
+        "why": _why(row),
+        "title": entry_name(row) if "name" in row else say("Entry {seq}", seq=seq),
         "lead": _sentence(row),
         "named": named,
         "arguments": text if arguments is not None else None,
@@ -285,33 +302,51 @@ async def entry(request: PageRequest) -> WholePage:
 
 def _sentence(row: Mapping[str, Any]) -> Message:
     """Return who did what, and how it ended."""
-    who = row.get("person") or row.get("label") or row.get("key") or say("Tabane")
-    name, outcome = row.get("name", ""), row.get("outcome")
-    took = milliseconds(row["ms"]) if "ms" in row else ""
-    size = bytes_text(row["bytes"]) if "bytes" in row else ""
+    fields: dict[str, Any] = {"who": _who(row), "name": entry_name(row)}
+    outcome, is_tool = row.get("outcome"), "server" in row
     if row["type"] != "call":
-        if outcome in ("refused", "failed", "limited"):
-            return say("{who} tried {name}, without success.", who=who, name=name)
-        return say("{who}: {name}", who=who, name=name)
+        failed = outcome in ("refused", "failed", "limited")
+        return say("{who}: {name}, without success.", **fields) if failed else say("{who}: {name}", **fields)
     if outcome == "failed":
-        return say("{who} called {name}. The call failed.", who=who, name=name)
+        if is_tool:
+            return say("{who} called {name}. The call failed.", **fields)
+        return say("{who}: {name}. It failed.", **fields)
     if outcome == "refused":
-        return say(
-            "{who} asked for {name}. Tabane refused the call, and nothing was sent.", who=who, name=name
-        )
+        if is_tool:
+            return say("{who} asked for {name}. Tabane refused the call, and nothing was sent.", **fields)
+        return say("{who}: {name}. Tabane refused it.", **fields)
     if outcome == "limited":
-        return say("{who} asked for {name}. A limit was reached, and nothing was sent.", who=who, name=name)
+        if is_tool:
+            return say("{who} asked for {name}. A limit was reached, and nothing was sent.", **fields)
+        return say("{who}: {name}. A limit was reached.", **fields)
     if outcome == "cancelled":
-        return say("{who} called {name}. The call was canceled before it ended.", who=who, name=name)
-    if took and size:
-        return say(
-            "{who} called {name}. It took {took} and returned {size}.",
-            who=who,
-            name=name,
-            took=took,
-            size=size,
-        )
-    return say("{who} called {name}.", who=who, name=name)
+        if is_tool:
+            return say("{who} called {name}. The call was canceled before it ended.", **fields)
+        return say("{who}: {name}. It was canceled before it ended.", **fields)
+    return _success(row, fields)
+
+
+def _who(row: Mapping[str, Any]) -> Message | str:
+    """Return the person or key of an entry. Nobody is known at a sign-in that was refused."""
+    who: str = row.get("person") or row.get("label") or row.get("key") or ""
+    return who or (say("Unknown") if row["type"] == "access" else say("Tabane"))
+
+
+def _why(row: Mapping[str, Any]) -> Message | str:
+    """Return the reason of an entry, that of a sign-in in words; empty if there is none."""
+    reason: str = row.get("reason", "")
+    return SIGN_INS.get(reason, reason) if row["type"] == "access" else reason
+
+
+def _success(row: Mapping[str, Any], fields: Mapping[str, Any]) -> Message:
+    """Return who called what, how long it took and how much it returned, as far as that is known."""
+    is_tool = "server" in row
+    if "ms" not in row or "bytes" not in row:
+        return say("{who} called {name}.", **fields) if is_tool else say("{who}: {name}", **fields)
+    taken = {"took": milliseconds(row["ms"]), "size": bytes_text(row["bytes"])}
+    if is_tool:
+        return say("{who} called {name}. It took {took} and returned {size}.", **fields, **taken)
+    return say("{who}: {name}. It took {took} and returned {size}.", **fields, **taken)
 
 
 def _indented(value: object) -> str:

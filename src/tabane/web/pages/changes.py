@@ -73,22 +73,22 @@ class DiffRow(NamedTuple):
 
 
 async def change_list(request: PageRequest) -> WholePage:
-    """Show the definitions that wait, those that are held back first."""
+    """Show the definitions that wait: what looks like an attack first, then those that are held back."""
     server = request.query.get("server", "")
     found = await request.call("list_definition_changes", server=server or None, limit=MOST_LISTED)
-    rows = [_change_context(row) for row in found["results"]]
+    rows = _worst_first(found["results"])
     context = {"changes": rows, "more": found["total"] - len(rows), "server": server, "held": found["held"]}
     return WholePage("changes/list.html", say("Changes"), context)
 
 
 async def waiting(request: PageRequest, limit: int = MOST_LISTED) -> list[dict[str, Any]]:
-    """Return the definitions that wait, those that are held back first, for ``changes/brief.html``.
+    """Return the definitions that wait, what looks like an attack first, for ``changes/brief.html``.
 
     Include the template with the definition as ``change``, and ``stay`` if its buttons leave the page as it
     is. There are none if nobody may see them.
     """
     rows = await request.rows("list_definition_changes", limit=limit)
-    return [_change_context(row) for row in rows if row["change"] != "rejected"]
+    return _worst_first([row for row in rows if row["change"] != "rejected"])
 
 
 async def change_of_tool(request: PageRequest, row: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -267,6 +267,10 @@ async def _decide(request: PageRequest, operation: str) -> PageAnswer:
 
 def _definition_key(given: Mapping[str, str]) -> dict[str, Any]:
     return {name: given.get(name, "") for name in WHICH}
+
+
+def _worst_first(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(map(_change_context, rows), key=lambda change: not change["severe"])
 
 
 def _change_context(row: Mapping[str, Any]) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def _hub_problems(status: Mapping[str, Any]) -> Iterator[Item]:
     if status.get("model_problem"):
         text = say("There is no embedding model. Search finds keywords only.")
         button = Button(say("Choose a model"), "/models")
-        yield Item("hub-model", text, (button,), "warn", status["model_problem"])
+        yield Item("hub-model", text, (button,), "warn")
 
 
 # -- servers ---------------------------------------------------------------------------------------

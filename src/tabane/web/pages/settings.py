@@ -70,7 +70,8 @@ def _shown_row(row: dict[str, Any]) -> dict[str, Any]:
         more["pending_shown"] = shown(row["pending"])
     if is_port:
         more["unit"] = ""
-    return {**row, **more, "changed": row["source"] != "default" or "pending" in row}
+    is_set = row["source"] != "default" and row["value"] != row["default"]
+    return {**row, **more, "changed": is_set or "pending" in row}
 
 
 def _sections(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -155,6 +155,8 @@ class Seconds {
     this.window = Number(root.querySelector("[data-window][aria-pressed=true]").dataset.window);
     this.known = new Map();
     this.charts = [];
+    this.place = root.querySelector("[data-charts]");
+    this.drawn = false;
     this.ended = false;
   }
 
@@ -167,6 +169,14 @@ class Seconds {
       if (calls) this.known.set(found.from + at, { calls, failed: found.failed[at], refused: found.refused[at], p50: found.p50[at], p95: found.p95[at] });
     });
     this.offset = found.from + found.calls.length - Date.now() / 1000;
+    this.show();
+    this.timer = setInterval(() => this.show(), 1000);
+  }
+
+  /** Draw the charts when there is a call to draw: their library is the largest part of the page. */
+  async draw() {
+    this.drawn = true;
+    this.place.hidden = false;
     const made = await Promise.all([
       this.chart("calls", bars, {
         series: [{ color: "ok" }, { color: "warn" }, { color: "bad" }], least: 4, incrs: COUNTS, y: (_, splits) => splits.map(number),
@@ -179,8 +189,6 @@ class Seconds {
     ]);
     if (this.ended) return made.forEach((chart) => chart.end());
     this.charts = made;
-    this.show();
-    this.timer = setInterval(() => this.show(), 1000);
   }
 
   chart(name, draw, { say, ...options }) {
@@ -236,6 +244,7 @@ class Seconds {
     const slowest = Math.max(-1, ...inside.map(([, second]) => second.p95).filter((each) => each !== null));
     put("p95", slowest < 0 ? "–" : ms(slowest));
     this.root.querySelector("[data-silent]").hidden = inside.length > 0;
+    if (this.known.size && !this.drawn) this.draw();
     this.charts[0]?.set(this.data("calls"));
     this.charts[1]?.set(this.data("latency"));
     for (const second of this.known.keys()) if (second < now - KEPT) this.known.delete(second);

@@ -297,10 +297,11 @@ new MutationObserver((changes) => {
   }
 }).observe(document.getElementById("notices"), { childList: true });
 
-/** Ask a person. Resolves to whether they agree. */
-export function confirm(text) {
+/** Ask a person. Resolves to whether they agree. `action` is the word of the button that agrees. */
+export function confirm(text, action = "") {
   const made = document.getElementById("confirm-template").content.cloneNode(true).firstElementChild;
   made.querySelector("p").textContent = text;
+  if (action) made.querySelector("[value=yes]").textContent = action;
   document.body.append(made);
   return new Promise((done) => {
     made.addEventListener("close", () => {
@@ -321,7 +322,8 @@ document.addEventListener("htmx:confirm", (event) => {
   const question = event.detail.ctx?.confirm;
   if (!question || question === "null") return;
   event.preventDefault();
-  confirm(question).then((agreed) => {
+  const source = event.detail.ctx.sourceElement;
+  confirm(question, source?.matches?.("button.danger") ? source.textContent.trim() : "").then((agreed) => {
     if (agreed) event.detail.issueRequest(true);
     else event.detail.dropRequest?.();
   });
