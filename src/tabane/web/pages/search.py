@@ -221,7 +221,9 @@ async def _find(
         found = await request.call("find_posts", **terms, mode=mode, **asked.filters.parameters())
         hits = [_post_hit(row, asked.text) for row in found["results"]]
         why = [found["warning"]] if "warning" in found else []
-        warnings = [{"about": "search", "kinds": ["posts"], "text": text} for text in why]
+        warnings: list[dict[str, Any]] = [
+            {"about": "search", "kinds": ["posts"], "text": text} for text in why
+        ]
     else:
         kinds = {"in": [asked.kind]} if asked.kind else {}
         found = await request.call("search_everything", **terms, explain=True, **kinds)
