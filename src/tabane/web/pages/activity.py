@@ -93,9 +93,14 @@ async def call(request: PageRequest) -> Fragment:
     content = result.get("content") if isinstance(result, dict) else None
     blocks = content if isinstance(content, list) else []
     texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+    reason = found["reason"]
+    if found["outcome"] == "refused":  # without commands, and without the end of a text that was cut
+        reason = without_commands(reason)
+        whole = _LAST_SENTENCE.match(reason)
+        reason = whole[0] if whole else reason
     context = {
         "call": found,
-        "reason": _refusal(found["reason"]) if found["outcome"] == "refused" else found["reason"],
+        "reason": reason,
         "steps": steps,
         "total": total,
         "texts": [_indent_json(text) for text in texts if isinstance(text, str)],
@@ -136,13 +141,6 @@ def _credential_message(found: Mapping[str, Any]) -> Message:
     if found["replaced"]:
         return say("The result contained credentials ({kinds}). Tabane replaced them.", kinds=kinds)
     return say("The result contains credentials ({kinds}). Tabane did not replace them.", kinds=kinds)
-
-
-def _refusal(reason: str) -> str:
-    """Return why Tabane refused a call, without commands and without the end of a text that was cut."""
-    text = without_commands(reason)
-    whole = _LAST_SENTENCE.match(text)
-    return whole[0] if whole else text
 
 
 _LAST_SENTENCE = re.compile(r".*[.!?。](?=\s|$)", re.DOTALL)

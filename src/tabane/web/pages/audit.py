@@ -279,13 +279,17 @@ async def entry(request: PageRequest) -> WholePage:
     row = found["results"][0]
     await _name_keys(request, [row])
     arguments = row.get("arguments")
-    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, indent=2)
+    text = arguments if isinstance(arguments, str) else _indented(arguments)
+    named = [  # name, value as text, and whether that is JSON
+        (name, value if isinstance(value, str) else _indented(value), not isinstance(value, str))
+        for name, value in (arguments.items() if isinstance(arguments, dict) else ())
+    ]
     context = {
         "entry": row,
         "why": _why(row),
         "title": entry_name(row) if "name" in row else say("Entry {seq}", seq=seq),
         "lead": _sentence(row),
-        "named": _named_arguments(arguments) if isinstance(arguments, dict) else [],
+        "named": named,
         "arguments": text if arguments is not None else None,
         "seq": seq,
         "of_hub": f"?{urlencode({'hub': hub})}" if hub else "",
@@ -345,14 +349,8 @@ def _success(row: Mapping[str, Any], fields: Mapping[str, Any]) -> Message:
     return say("{who}: {name}. It took {took} and returned {size}.", **fields, **taken)
 
 
-def _named_arguments(arguments: Mapping[str, Any]) -> list[tuple[str, str, bool]]:
-    """Return each argument: its name, its value as text, and whether the value is JSON."""
-    return [
-        (name, value, False)
-        if isinstance(value, str)
-        else (name, json.dumps(value, ensure_ascii=False, indent=2), True)
-        for name, value in arguments.items()
-    ]
+def _indented(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 async def integrity(request: PageRequest) -> WholePage:

@@ -65,17 +65,15 @@ async def health(request: PageRequest) -> WholePage:
             if row["operation"] == "run_doctor":
                 job = row
                 break
-        ended = job is not None and job["status"] != "running"
-        if job is None or (ended and not _fresh(job, request.lang)):
+        done = job if job is not None and job["status"] == "done" else None
+        fresh = (
+            done is not None
+            and time.time() - done.get("ended", 0) <= FRESH
+            and done["result"]["lang"] == request.lang
+        )
+        if job is None or (job["status"] != "running" and not fresh):
             job = await request.call("run_doctor", quick=True)
     return WholePage("health/health.html", say("Health"), {"status": status, **_checkup(request, job)})
-
-
-def _fresh(job: Mapping[str, Any], lang: str) -> bool:
-    """Return whether the result of a check-up can be shown: it is new, and in this language."""
-    if job["status"] != "done" or time.time() - job.get("ended", 0) > FRESH:
-        return False
-    return bool(job["result"]["lang"] == lang)
 
 
 async def check(request: PageRequest) -> Fragment:

@@ -220,18 +220,16 @@ async def _find(
         mode = "hybrid" if asked.mode in ("", "words") else asked.mode
         found = await request.call("find_posts", **terms, mode=mode, **asked.filters.parameters())
         hits = [_post_hit(row, asked.text) for row in found["results"]]
+        why = [found["warning"]] if "warning" in found else []
+        warnings: list[dict[str, Any]] = [
+            {"about": "search", "kinds": ["posts"], "text": text} for text in why
+        ]
     else:
         kinds = {"in": [asked.kind]} if asked.kind else {}
         found = await request.call("search_everything", **terms, explain=True, **kinds)
         hits = [_hit(row, asked.text, fused=not asked.kind) for row in found["results"]]
-    return hits, _warnings(found)
-
-
-def _warnings(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return why hits may be missing, as rows. Posts alone have one text."""
-    if "warnings" in found or "warning" not in found:
-        return list(found.get("warnings", ()))
-    return [{"about": "search", "kinds": ["posts"], "text": found["warning"]}]
+        warnings = found.get("warnings", [])
+    return hits, warnings
 
 
 def _hit(row: Mapping[str, Any], query: str, *, fused: bool) -> dict[str, Any]:

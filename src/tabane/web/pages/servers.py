@@ -270,23 +270,20 @@ def server_row(row: Mapping[str, Any]) -> dict[str, Any]:
     trouble = trouble or bool(row["error"] and not row["switched_off"])
     if trouble and row["state"] == "ready":
         kind = "warn"
+    problem = ""
+    if trouble and not needs_login:  # what its program wrote, else the error
+        why = row["cause"]["line"] if row["cause"] else row["reason"] or row["error"] or ""
+        problem = str(why).partition("\n")[0]
     return {
         **row,
         "needs_login": needs_login,
-        "problem": _problem(row) if trouble and not needs_login else "",
+        "problem": problem,
         "url": server_url(row["name"]),
         "label": label,
         "kind": kind,
         "trouble": trouble,
         "memory": None if row["memory_mb"] is None else row["memory_mb"] * 1e6,
     }
-
-
-def _problem(row: Mapping[str, Any]) -> str:
-    """Return what is wrong with a server in one line: what its program wrote about it, else the error."""
-    if row["cause"]:
-        return str(row["cause"]["line"])
-    return str(row["reason"] or row["error"] or "").partition("\n")[0]
 
 
 def _read_number(text: str, lowest: int) -> int:

@@ -97,20 +97,19 @@ def _table(columns: tuple[str, ...], rows: list[dict[str, Any]]) -> ResultTable 
     cells = [[row.get(name, "") for name in columns] for row in rows]
     if any(isinstance(cell, dict | list) or len(str(cell)) > LONGEST_CELL for row in cells for cell in row):
         return None
-    shown = tuple(tuple((_cell(cell), _is_number(cell)) for cell in row) for row in cells[:MOST_ROWS])
+    shown = tuple(tuple(_cell(cell) for cell in row) for row in cells[:MOST_ROWS])
     numbers = [all(row[at][1] for row in shown) for at in range(len(columns))]
     names = zip(map(printable, columns), numbers, strict=True)
     return ResultTable(tuple(names), shown, max(0, len(rows) - MOST_ROWS))
 
 
-def _cell(value: object) -> str:
+def _cell(value: object) -> tuple[str, bool]:
+    """Return the text of a cell, and whether it is a number."""
     if value is None:
-        return "–"
-    return printable(value) if isinstance(value, str) else as_json(value)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+        return "–", False
+    if isinstance(value, str):
+        return printable(value), False
+    return as_json(value), isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ const PAUSE = 300;
 const LONGEST = 256 << 10;
 const MOST = 20;
 const OLDEST = 7 * 24 * 3600 * 1000;
-const SKIPPED = "[type=password], [type=file], [type=hidden], [type=submit], [type=button], [data-no-draft]";
+const SKIPPED = "[type=password], [type=file], [type=hidden], [type=submit], [type=button]";
 
 /** Forms whose text is saved as it is. */
 const saved = new WeakSet();
@@ -59,7 +59,7 @@ export function keep() {
     const fields = typedInto(form);
     const text = JSON.stringify({ at: Date.now(), fields });
     if (fields.length && text.length <= LONGEST) put(keyOf(form), text);
-    else if (!fields.length && !form.dataset.refused) localStorage.removeItem(keyOf(form));
+    else if (!fields.length) localStorage.removeItem(keyOf(form));
   }
 }
 
