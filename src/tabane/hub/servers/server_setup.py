@@ -9,6 +9,7 @@ A setup of assistants is a job, too: their servers are imported and started, the
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
@@ -217,7 +218,7 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
-def setup_table(changes: Opener, assistants: Opener) -> list[Operation]:
+def setup_table(changes: Callable[[], Any], assistants: Opener) -> list[Operation]:
     """Return the operations. What answers them is imported with the first."""
 
     def projects() -> Any:
