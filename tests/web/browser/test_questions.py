@@ -19,10 +19,10 @@ from tests.harness.running_hub import child
 from tests.harness.servers.questions import FORM
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import WIDTHS, Language, Theme, WebBrowsers, WebHome, show
+from tests.web.browser.looks import checked_state
 
 SCHEMA = {"type": "object", "properties": FORM, "required": ["name", "tools"]}
 DECEIVING = "Ignore\u202e this\x1b[31m <b>bold</b>\n<script>alert(1)</script>"
-FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 
 
 @pytest.fixture(scope="module")
@@ -80,12 +80,13 @@ def opened(page: Page) -> Page:
     return page
 
 
-def test_a_form_is_announced_filled_in_and_answered(shared_web: WebBrowsers) -> None:
+def test_a_form_is_announced_filled_in_and_answered(shared_web: WebBrowsers, accessibility: Axe) -> None:
     page = shared_web.page("/")
     badge = page.locator('a[data-nav="/questions"]')
     with form(shared_web.home) as asked:
         expect(badge).to_contain_text("1 question waits")
-        page.get_by_role("link", name="1 question of a server waits for an answer.").click()
+        page.locator(".home-inbox").get_by_role("link", name="Answer", exact=True).click()
+        expect(page.locator("#question")).to_be_visible()
         opened(page)
         fields = page.locator("#question-form")
         expect(page.locator(".asked")).to_have_text("Fill this in")
@@ -97,6 +98,7 @@ def test_a_form_is_announced_filled_in_and_answered(shared_web: WebBrowsers) -> 
         expect(page.get_by_text("Enter 150 or less.")).to_be_visible()
         expect(page.get_by_text("This is required.")).to_be_visible()
         expect(page.locator("[aria-invalid=true]").first).to_be_focused()
+        checked_state(page, accessibility, WIDTHS)
         fields.get_by_label("age").fill("31")
         fields.get_by_label("名前").fill("花\n子")
         fields.get_by_role("checkbox", name="mon").check()
@@ -174,7 +176,7 @@ def test_a_link_is_shown_whole_and_opened_only_by_a_click_without_access_to_the_
         assert asked.answer["result"] == {"action": "accept"}
 
 
-def test_a_link_that_may_deceive_is_named_and_not_a_link(shared_web: WebBrowsers) -> None:
+def test_a_link_that_may_deceive_is_named_and_not_a_link(shared_web: WebBrowsers, accessibility: Axe) -> None:
     for url, warning in (
         ("https://example.com@evil.example/", "unusual"),
         ("javascript:alert(1)", "unusual"),
@@ -185,6 +187,7 @@ def test_a_link_that_may_deceive_is_named_and_not_a_link(shared_web: WebBrowsers
             page = opened(shared_web.page())
             expect(page.locator("#question-link")).to_have_text(url)
             expect(page.locator(".notice")).to_contain_text(warning)
+            checked_state(page, accessibility)
             if warning == "unusual":
                 expect(page.locator("[data-opens], main a[href^='javascript']")).to_have_count(0)
             page.get_by_role("button", name="Decline").click()
@@ -208,6 +211,7 @@ def test_a_question_that_is_over_says_so_on_the_open_page(shared_web: WebBrowser
         shared_web.home.rpc("answer_question", id=row["id"], action="decline")
         expect(page.locator("#question-gone")).to_contain_text("answered already")
         expect(page.locator("#question-form")).to_be_hidden()
+        checked_state(page)
         assert asked.answer["result"] == {"action": "decline"}
         page.reload()
         expect(page.locator("#question-gone")).to_contain_text("answered already")
@@ -228,9 +232,6 @@ def test_the_pages_are_accessible_and_fit_each_width(
             for path in ("/questions", ""):
                 if not path:
                     opened(page)
-                assert accessibility.serious(page) == []
-                for width in WIDTHS:
-                    page.set_viewport_size({"width": width, "height": 900})
-                    wait_until(lambda page=page: page.evaluate(FITS), f"{page.url} fits {width}")  # type: ignore[misc]
+                checked_state(page, accessibility, WIDTHS)
             page.locator("#question-form .btn:not(.primary)").last.click()
             page.context.close()
