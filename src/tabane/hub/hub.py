@@ -255,7 +255,7 @@ class Hub:
     def _project_trusts(self, changes: Lazy[ServerChanges]) -> ProjectTrusts:
         from tabane.hub.servers.project_trust import ProjectTrusts
 
-        return ProjectTrusts(self.context, changes())
+        return ProjectTrusts(self.context, changes(), self.sessions.offers)
 
     def _open_access(self) -> AccessOperations:
         from tabane.hub.people.access_operations import AccessOperations

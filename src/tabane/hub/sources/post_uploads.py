@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import io
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -136,9 +137,26 @@ class PostUploads:
 
     async def _write(self, reading: _BodyReader, path: Path, size: int) -> None:
         opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(opened, "wb", buffering=0) as file:
+        with io.FileIO(opened, "wb") as file:
             async for block in reading.blocks(size):
-                await asyncio.to_thread(file.write, block)
+                await _to_its_end(_write_whole, file, block)
+
+
+def _write_whole(file: io.FileIO, block: bytes) -> None:
+    """Write a block. One write may take only a part of it, such as when the disk becomes full."""
+    left = memoryview(block)
+    while left:
+        left = left[file.write(left) :]
+
+
+async def _to_its_end(work: Callable[..., None], *args: object) -> None:
+    """Await work in a thread, also if whoever asks for it is canceled: its file must not be closed before."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *args))
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
 
 
 class _BodyReader:
