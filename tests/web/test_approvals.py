@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from tabane.guard.approvals.approvals import Approval, ApprovalBinding
+from tabane.hub.people.approvals.past_decisions import PastDecisions, changed_fields
 from tests.harness.http_hub import HttpHub
 from tests.harness.labeled_servers import TOOLS, replayed
 from tests.harness.running_hub import SocketClient
@@ -97,6 +99,61 @@ async def test_a_call_that_only_has_to_be_confirmed_has_a_bright_approve(tmp_pat
         assert "Other than at the last approved call:" in page
         [kept] = tmp_path.rglob("approval-decisions.json")
         assert b'"one"' not in kept.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        pytest.param({"path": "one"}, {"path": "one", "b": 1}, "Other than at the last", id="another field"),
+        pytest.param({}, {"path": "x" * 300_000}, "", id="only the beginning is kept"),
+        pytest.param({"path": "x" * 300_000}, {"path": "one"}, "", id="only the beginning was kept"),
+        pytest.param({"password": "one"}, {"password": "two"}, "", id="a secret"),
+    ],
+)
+async def test_calls_are_compared_only_as_a_whole(
+    tmp_path: Path, first: dict[str, Any], second: dict[str, Any], said: str
+) -> None:
+    async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
+        person = await signed_in(here)
+        line = await here.running.connect("2025-11-25", mode="full", client="claude", cwd="/work")
+        for arguments in (first, second):
+            await line.request("tools/call", {"name": "files__delete_file", "arguments": arguments})
+            row = next(each for each in await rows(here) if each["state"] == "open")
+            page = text(await person.content(f"/approvals/{row['id']}"))
+            await post(person, f"/approvals/{row['id']}/approve", stay="true", unseen="true")
+        assert said in page
+        assert "All fields are as" not in page
+        assert bool(said) == ("Other than at the last" in page)
+
+
+@pytest.mark.parametrize(
+    "damage", [b"", b"{", b"\xff\xfe", b'{"files__delete_file":{"fields":{"\xff":"a"}}}', b'{"a":{"key":1}}']
+)
+async def test_a_damaged_file_of_decisions_stops_no_approval(tmp_path: Path, damage: bytes) -> None:
+    async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
+        kept = here.hub.context.home / "approval-decisions.json"
+        kept.write_bytes(damage)
+        kept.chmod(0o600)
+        person = await signed_in(here)
+        line = await here.running.connect("2025-11-25", mode="full", client="claude", cwd="/work")
+        await line.request("tools/call", {"name": "files__delete_file", "arguments": {"path": "one"}})
+        [row] = await rows(here)
+        await post(person, f"/approvals/{row['id']}/approve", stay="true")
+        assert (await rows(here))[0]["decisions"]["approved"] == 1
+
+
+async def test_equal_values_have_other_hashes_in_each_file(tmp_path: Path) -> None:
+    decided = Approval(
+        id="1", binding=ApprovalBinding("local", "a__b", "a", "d", "e"), asked=1, expires=2, reasons=(),
+        client="c", label="", arguments='{"pin": 1234, "to": "a@b.example"}', state="approved",
+    )  # fmt: skip
+    hashes = set()
+    for _ in range(2):
+        past = PastDecisions(tmp_path)
+        past.note(decided)
+        hashes |= set(past.of("a__b").fields.values())
+        assert changed_fields(past.of("a__b"), decided.arguments) == []
+    assert len(hashes) == 4
 
 
 @pytest.mark.parametrize(

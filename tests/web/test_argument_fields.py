@@ -63,6 +63,20 @@ def test_a_field_that_is_given_twice_is_shown_twice() -> None:
     assert found.twice
 
 
+def test_a_field_that_is_given_twice_deep_inside_is_shown_twice() -> None:
+    found = shown('{"a":{"b":{"c":{"d":{"e":{"f":{"to": "eve", "to": "boss", "n": 1e999}}}}}}}')
+    assert found.fields[-1].text == '{"to": "eve", "to": "boss", "n": 1e999}'
+    assert found.twice
+
+
+@pytest.mark.parametrize("part", ['\\"', "[", '"', '{"a":', "\\", '"x",,', "[],"])
+def test_the_beginning_of_long_arguments_is_read_in_proportion_to_its_length(part: str) -> None:
+    def look(count: int) -> None:
+        shown(json.dumps('{"a":["' + part * count), Budget(300, 4))
+
+    assert_in_proportion(look, 2_000)
+
+
 def test_numbers_are_shown_as_they_were_written() -> None:
     found = shown('{"a": 1e999, "b": 0.10, "c": 12345678901234567890, "d": NaN}')
     assert [each.text for each in found.fields] == ["1e999", "0.10", "12345678901234567890", "NaN"]

@@ -14,6 +14,7 @@ from tabane.operations import Caller, Face
 from tabane.web.pages.home import minutes_of
 from tests.harness.http_hub import HttpHub
 from tests.harness.identities import GivenAccess, GivenKeys, identities
+from tests.harness.patience import until
 from tests.harness.running_hub import child
 from tests.web.visitor import text, visitor, web_hub
 
@@ -83,6 +84,14 @@ async def test_a_project_is_trusted_after_a_look_at_what_it_would_run(tmp_path: 
     async with web_hub(tmp_path, {}) as here:
         page = await visitor(here)
         await page.sign_in()
+        answer = await page.ask("GET", f"/home/project?folder={project}", hx_request="true")
+        assert "stock.js" not in text(answer)  # no assistant works there: the folder is nobody's to look at
+        await here.running.connect("2025-11-25", mode="full", client="claude", cwd=str(project))
+
+        async def is_offered() -> bool:
+            return bool(await here.hub.sessions.offers.now())
+
+        await until(is_offered, "the project waits for trust")
         shown = text(await page.content(f"/home/project?folder={project}"))
         assert "&lt;b&gt;stock.js" in shown
         url = html.unescape(shown.partition('hx-post="')[2].partition('"')[0])

@@ -40,11 +40,11 @@ def definition_remark(row: Mapping[str, Any]) -> Message | None:
     """Return what waits at a server, in a few words and with the command; None if nothing does."""
     found = row.get("definition_changes") or {}
     waiting, held = found.get("waiting", 0), found.get("held", 0)
-    if held and found.get("suspicious"):
+    if suspicious := min(held, found.get("suspicious", 0)):
         return say(
             "{held} {held:definition looks|definitions look} like an attack and {held:is|are} held back. "
             "See: tabane servers diff {name!c}",
-            held=min(held, found["suspicious"]),
+            held=suspicious,
             name=row["name"],
         )
     if held:

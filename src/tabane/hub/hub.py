@@ -240,7 +240,15 @@ class Hub:
     def _server_changes(self) -> ServerChanges:
         from tabane.hub.servers.server_changes import ServerChanges
 
-        return ServerChanges(self.context, self.batch, self.processes, self.gateway, self.follower, self.jobs)
+        return ServerChanges(
+            self.context,
+            self.batch,
+            self.processes,
+            self.gateway,
+            self.follower,
+            self.jobs,
+            self.sessions.offers,
+        )
 
     def _assistant_setups(self, changes: Lazy[ServerChanges]) -> AssistantSetups:
         from tabane.hub.servers.assistant_setup import AssistantSetups

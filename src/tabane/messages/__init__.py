@@ -121,7 +121,7 @@ def language(setting: str, *locales: str | None) -> Lang:
     return "en"
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)  # each language, and each of the page
 def _translations(lang: Lang) -> gettext.NullTranslations:
     if lang == "en":
         return gettext.NullTranslations()

@@ -12,6 +12,7 @@ import os
 from typing import Any
 
 from tabane.errors import BadArguments, ConfigurationError, UnknownName
+from tabane.hub.clients.server_access import ProjectOffers
 from tabane.hub.context import HubContext
 from tabane.hub.servers.configuration import FileFollower
 from tabane.hub.servers.server_setup import ShowProject, TrustProject
@@ -31,8 +32,8 @@ from tabane.servers.projects.project_servers import (
 class ProjectTrusts:
     """Shows and trusts the files of projects. They are read in threads, and nothing in them is run."""
 
-    def __init__(self, context: HubContext, follower: FileFollower) -> None:
-        self._trust, self._follower = ProjectTrust(context.home), follower
+    def __init__(self, context: HubContext, follower: FileFollower, offers: ProjectOffers) -> None:
+        self._trust, self._follower, self._offers = ProjectTrust(context.home), follower, offers
 
     async def show(self, caller: Caller, params: ShowProject) -> dict[str, Any]:
         """Return the servers of a project by file, and a version. Raises UnknownName if there are none."""
@@ -48,6 +49,7 @@ class ProjectTrusts:
                 "version": _version_of(files),
             }
 
+        await self._check_offered(params.folder)
         return await asyncio.to_thread(look)
 
     async def trust(self, caller: Caller, params: TrustProject) -> dict[str, Any]:
@@ -65,6 +67,7 @@ class ProjectTrusts:
             self._trust.add(files)
             return sum(len(definitions_in(file)) for file in files)
 
+        await self._check_offered(params.folder)
         count = await asyncio.to_thread(add)
         self._follower.now()
         problem = self._follower.problem
@@ -73,6 +76,13 @@ class ProjectTrusts:
             "servers": count,
             "problem": problem.render(caller.lang) if problem else None,
         }
+
+    async def _check_offered(self, folder: str) -> None:
+        """Raise UnknownName for a folder in which no assistant works: others are nobody's to look at here."""
+        if not any(offer.folder == folder for offer in await self._offers.now()):
+            raise UnknownName(
+                say("{folder} is no project that waits for your trust.", folder=visible(folder))
+            )
 
 
 def _files_of(folder: str) -> tuple[list[ProjectFile], list[Message]]:

@@ -15,6 +15,7 @@ from tabane.catalog.gateway import Gateway
 from tabane.catalog.operations.server_operations import server_detail
 from tabane.errors import BadArguments, TabaneError, UnknownName
 from tabane.guard.definitions.listing_scan import suspicious_definitions
+from tabane.hub.clients.server_access import ProjectOffers
 from tabane.hub.context import HubContext
 from tabane.hub.servers.configuration import FileFollower
 from tabane.hub.servers.project_trust import ProjectTrusts
@@ -158,11 +159,12 @@ class ServerChanges:
         gateway: Gateway,
         follower: FileFollower,
         jobs: Jobs,
+        offers: ProjectOffers,
     ) -> None:
         self._context, self._gateway, self._follower = context, gateway, follower
         self._trials = Trials(context, batch, processes, gateway.remember, gateway.review.scans)
         self._jobs = jobs
-        self.projects = ProjectTrusts(context, follower)
+        self.projects = ProjectTrusts(context, follower, offers)
 
     # -- without a change --------------------------------------------------------------------------
 

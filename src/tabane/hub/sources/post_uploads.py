@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import io
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -19,6 +20,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from tabane.cancellation import run_to_end
 from tabane.errors import BadArguments, Conflict, HubError, UnknownName
 from tabane.messages import Message, say
 from tabane.settings.files import private_folder
@@ -101,9 +103,10 @@ class PostUploads:
                     os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC,
                     0o600,
                 )
-                with os.fdopen(opened, "wb", buffering=0) as target:
+                with io.FileIO(opened, "wb") as target:
                     async for block in reading.blocks(file.size):
-                        await asyncio.to_thread(target.write, block)
+                        # To its end, also if the upload is canceled: the file must not be closed before.
+                        await run_to_end(asyncio.to_thread(_write_whole, target, block))
             await reading.end()
         except BaseException as error:
             await self.remove(upload)
@@ -160,6 +163,13 @@ class PostUploads:
         if any(_path_of(self.folder(upload), file.name).parent == lists for file in files):
             private_folder(lists.parent, parents=False)
             private_folder(lists, parents=False)
+
+
+def _write_whole(file: io.FileIO, block: bytes) -> None:
+    """Write a block. One write may take only a part of it, such as when the disk becomes full."""
+    left = memoryview(block)
+    while left:
+        left = left[file.write(left) :]
 
 
 class _BodyReader:

@@ -49,7 +49,7 @@ async def approvals(request: PageRequest) -> WholePage:
     shown = await asyncio.gather(*(_letter(request, row, IN_LIST) for row in waiting[:MOST_LETTERS]))
     context = {
         "letters": shown,
-        "rows": [_brief(row) for row in waiting[MOST_LETTERS:]],
+        "rows": await _briefs(request, waiting[MOST_LETTERS:]),
         "approved": [_brief(row) for row in rows if row["state"] == "approved"],
         "locked": not state["unlocked"],
         "problem": "",
@@ -76,7 +76,7 @@ async def letters(request: PageRequest) -> list[dict[str, Any]]:
     """
     if not request.may("list_approvals"):
         return []
-    return [_brief(row) for row in await _list_approvals(request) if row["state"] == "open"]
+    return await _briefs(request, [row for row in await _list_approvals(request) if row["state"] == "open"])
 
 
 async def count(request: PageRequest) -> Fragment:
@@ -151,11 +151,19 @@ async def _find_approval(request: PageRequest, id: str) -> dict[str, Any] | None
 # -- the letter ------------------------------------------------------------------------------------
 
 
-def _brief(row: Mapping[str, Any]) -> dict[str, Any]:
+async def _briefs(request: PageRequest, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return rows of an inbox: also what a changed definition of the tool says against a call."""
+    tools = {(row["server"], row["tool"]): row for row in rows}
+    changes = await asyncio.gather(*(change_of_tool(request, row) for row in tools.values()))
+    by_tool = dict(zip(tools, changes, strict=True))
+    return [_brief(row, by_tool[row["server"], row["tool"]]) for row in rows]
+
+
+def _brief(row: Mapping[str, Any], change: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what a row of an inbox says of a call. What others wrote is untrusted, and nothing is hidden."""
     own = row["tool"].removeprefix(f"{row['server']}__") if row["server"] else row["tool"]
     shown = shown_arguments(str(row["arguments"]), None, BRIEF)
-    against = _objections(row, shown, None)
+    against = _objections(row, shown, change)
     return {
         **row,
         "url": f"/approvals/{quote(row['id'], safe='')}",
@@ -185,7 +193,7 @@ async def _letter(request: PageRequest, row: Mapping[str, Any], budget: Budget) 
     shown = await asyncio.to_thread(shown_arguments, str(found["arguments"]), schema, budget)
     trail = row["trail"] or {"private": {}, "untrusted": {}, "since": 0}
     return {
-        **_brief(found),
+        **await asyncio.to_thread(_brief, found),
         "said": visible_text(printable(tool["description"]), LONGEST_DESCRIPTION) if tool else "",
         "known": tool is not None,
         "shown": shown,
@@ -201,6 +209,7 @@ async def _letter(request: PageRequest, row: Mapping[str, Any], budget: Budget) 
             if (sources := list(trail[label].items())[:MOST_SOURCES])
         ],
         "since": trail["since"],
+        "compared": "changed" in found["decisions"],
         "changed": [visible_text(path, LONGEST_NAME) for path in found["decisions"].get("changed", ())],
         "most_changed": MOST_CHANGED,
     }

@@ -66,7 +66,7 @@ class ApprovalFile:
             return msgspec.json.decode(read_private(self._path, LARGEST), type=tuple[Approval, ...])
         except FileNotFoundError:
             return ()
-        except (ConfigurationError, msgspec.DecodeError) as error:
+        except (ConfigurationError, ValueError) as error:  # damaged, also within a character
             log.warning("the approvals of earlier hubs are not valid any more: %s", error)
             return ()
 
@@ -318,8 +318,9 @@ class ApprovalDesk:
             "last": past.last or None,
             "last_approved": past.last_approved or None,
         }
-        if compare and past.fields:
-            found["changed"] = await asyncio.to_thread(changed_fields, past.fields, approval.arguments)
+        if compare and past.last_approved:
+            changed = await asyncio.to_thread(changed_fields, past, approval.arguments)
+            found |= {"changed": changed} if changed is not None else {}
         return found
 
     def _note_decision(self, decided: Approval) -> None:

@@ -1,13 +1,19 @@
 """What people decided about calls of a tool before: how often, when, and what their arguments were like.
 
 The file ``approval-decisions.json`` in the home, mode 0600, has no argument in it: of each field of the call
-that was approved last, only a hash. It is read when a person first looks, and written with each decision.
+that was approved last, only a hash. Values are short, and could be guessed, so the hash needs a key: that of
+the tool's entry, which is new with each approved call, so that equal values of two calls or tools have other
+hashes. Values that a person is not shown, because they look secret, have none. The file is read when a person
+first looks, and written with each decision.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +23,12 @@ import msgspec
 from tabane.errors import ConfigurationError
 from tabane.guard.approvals.approvals import Approval
 from tabane.settings.files import read_private, write_private
-from tabane.wire.json import InvalidJson, decode
+from tabane.text.secret_values import HIDDEN
 
 log = logging.getLogger(__name__)
 
 DECISION_FILE = "approval-decisions.json"
-LARGEST = 4 << 20
+LARGEST = 16 << 20
 """Bytes of the file that are read."""
 
 MOST_TOOLS = 256
@@ -39,7 +45,8 @@ LONGEST_FIELD = 200
 class ToolDecisions(msgspec.Struct, frozen=True, omit_defaults=True):
     """Decisions about one tool. ``last`` and ``last_approved`` are seconds since 1970; 0: never.
 
-    ``fields`` are hashes of the values of the call that was approved last, by the path of the field.
+    ``fields`` are hashes of the values of the call that was approved last, by the path of the field, and
+    ``key`` is what they need. Without a key, that call cannot be compared with another one.
     """
 
     approved: int = 0
@@ -47,6 +54,7 @@ class ToolDecisions(msgspec.Struct, frozen=True, omit_defaults=True):
     last: float = 0.0
     last_approved: float = 0.0
     fields: dict[str, str] = {}
+    key: str = ""
 
 
 NONE = ToolDecisions()
@@ -58,6 +66,7 @@ class PastDecisions:
     def __init__(self, home: Path) -> None:
         self._path = home / DECISION_FILE
         self._by_tool: dict[str, ToolDecisions] | None = None
+        self._loading = threading.Lock()
 
     @property
     def loaded(self) -> bool:
@@ -65,16 +74,19 @@ class PastDecisions:
 
     def load(self) -> dict[str, ToolDecisions]:
         """Return all decisions. A file that cannot be read counts as none."""
-        if self._by_tool is None:
-            try:
-                found = msgspec.json.decode(read_private(self._path, LARGEST), type=dict[str, ToolDecisions])
-            except FileNotFoundError:
-                found = {}
-            except (ConfigurationError, msgspec.DecodeError) as error:
-                log.warning("the decisions about earlier calls cannot be read: %s", error)
-                found = {}
-            self._by_tool = found
-        return self._by_tool
+        with self._loading:
+            if self._by_tool is None:
+                self._by_tool = self._read()
+            return self._by_tool
+
+    def _read(self) -> dict[str, ToolDecisions]:
+        try:
+            return msgspec.json.decode(read_private(self._path, LARGEST), type=dict[str, ToolDecisions])
+        except FileNotFoundError:
+            return {}
+        except (ConfigurationError, ValueError) as error:  # damaged, also within a character
+            log.warning("the decisions about earlier calls cannot be read: %s", error)
+            return {}
 
     def of(self, tool: str) -> ToolDecisions:
         """Return the decisions about a tool."""
@@ -86,8 +98,15 @@ class PastDecisions:
         before = known.pop(decided.binding.tool, NONE)
         now = decided.expires
         if decided.state == "approved":
+            key = os.urandom(16)
+            fields = field_hashes(decided.arguments, key)
             after = ToolDecisions(
-                before.approved + 1, before.refused, now, now, field_hashes(decided.arguments)
+                before.approved + 1,
+                before.refused,
+                now,
+                now,
+                fields or {},
+                "" if fields is None else key.hex(),
             )
         else:
             after = msgspec.structs.replace(before, refused=before.refused + 1, last=now)
@@ -103,27 +122,48 @@ class PastDecisions:
             log.warning("the decisions about calls cannot be written: %s", error)
 
 
-def field_hashes(arguments: str) -> dict[str, str]:
-    """Return a hash of the value of each field of arguments; none if they are no JSON object."""
+def field_hashes(arguments: str, key: bytes) -> dict[str, str] | None:
+    """Return a hash of the value of each field of arguments.
+
+    None if some of them would be left out: they are no JSON object or only its beginning, have a field twice
+    or too many fields, or a value that is not shown.
+    """
     try:
-        value = decode(arguments.encode())
-    except (InvalidJson, UnicodeEncodeError):
-        return {}
-    if not isinstance(value, dict):
-        return {}
-    found: dict[str, str] = {}
-    for path, leaf in _leaves(value, "", MOST_DEPTH):
-        if len(found) >= MOST_FIELDS:
-            break
-        written = msgspec.json.encode(leaf, order="sorted")
-        found[path] = hashlib.blake2b(written, digest_size=8).hexdigest()
+        value = json.loads(arguments or "{}", object_pairs_hook=_once)
+        if not isinstance(value, dict):
+            return None
+        found: dict[str, str] = {}
+        for path, leaf in _leaves(value, "", MOST_DEPTH):
+            written = json.dumps(leaf, sort_keys=True)
+            if path in found or len(found) >= MOST_FIELDS or HIDDEN in written:
+                return None
+            found[path] = hashlib.blake2b(written.encode(), digest_size=8, key=key).hexdigest()
+    except (ValueError, RecursionError):
+        return None
     return found
 
 
-def changed_fields(before: dict[str, str], arguments: str) -> list[str]:
-    """Return the paths of fields that are new, gone, or have another value than at the approved call."""
-    now = field_hashes(arguments)
-    return [path for path in {**now, **before} if now.get(path) != before.get(path)]
+def changed_fields(before: ToolDecisions, arguments: str) -> list[str] | None:
+    """Return the paths of fields that are new, gone, or have another value than at the approved call.
+
+    None if the calls cannot be compared as a whole.
+    """
+    try:
+        key = bytes.fromhex(before.key)
+    except ValueError:  # damaged
+        return None
+    now = field_hashes(arguments, key[:64]) if key else None
+    if now is None:
+        return None
+    return [path for path in {**now, **before.fields} if now.get(path) != before.fields.get(path)]
+
+
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of an object. Raises ValueError if a name is given twice."""
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("a field is given twice")
+    return found
 
 
 def _leaves(value: dict[str, Any], start: str, depth: int) -> Iterator[tuple[str, Any]]:

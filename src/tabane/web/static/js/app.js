@@ -270,6 +270,7 @@ async function attempt(shown, next) {
 async function signOut() {
   await send("POST", "/sign-out").catch(() => null);
   drafts.forget();
+  palette.forget();
   keeper.page = "";
   location.assign("/");
 }

@@ -145,6 +145,11 @@ function recent() {
   }
 }
 
+/** Forget what was chosen. */
+export function forget() {
+  localStorage.removeItem(RECENT);
+}
+
 function remember({ words, ...entry }) {
   if (entry.everything) return;
   const rest = recent().filter((one) => one.label !== entry.label);
