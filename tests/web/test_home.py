@@ -47,6 +47,18 @@ async def test_a_first_step_goes_when_it_is_done(tmp_path: Path) -> None:
         assert "Add a server" in text(await page.content("/home/step?name=server"))
 
 
+async def test_a_look_at_an_empty_archive_is_no_first_step(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, {}) as here:
+        page = await visitor(here)
+        await page.sign_in()
+        for path in ("/posts", "/reader"):
+            assert (await page.content(path)).status == 200
+        assert here.running.hub.stores.is_open("posts")
+        shown = text(await page.content("/"))
+        assert "data-post-drop" in shown
+        assert "data-home-read" in shown
+
+
 async def test_assistants_that_are_found_can_be_connected_from_home(tmp_path: Path) -> None:
     folder = tmp_path / ".cursor"
     folder.mkdir()

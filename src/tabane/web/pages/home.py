@@ -84,7 +84,7 @@ async def home(request: PageRequest) -> WholePage:
         **await _inbox_context(request, status, servers),
         **await _running_context(request, status),
         **_server_counts(status, servers),
-        "steps": _first_steps(request, status, servers),
+        "steps": await _first_steps(request, status, servers),
     }
     return WholePage("home/home.html", say("Home"), context, module="home")
 
@@ -110,7 +110,7 @@ async def step(request: PageRequest) -> Fragment:
     """Return one of the first steps as it is now; nothing if it is done."""
     status, servers = await asyncio.gather(_status(request), _servers(request))
     name = request.query.get("name", "")
-    left = [name] if name in _first_steps(request, status, servers) else []
+    left = [name] if name in await _first_steps(request, status, servers) else []
     return Fragment("home/steps.html", {"steps": left})
 
 
@@ -396,13 +396,13 @@ async def _call_or_none(request: PageRequest, operation: str, **params: Any) -> 
         return None
 
 
-def _first_steps(
+async def _first_steps(
     request: PageRequest, status: Mapping[str, Any] | None, servers: Sequence[Any] | None
 ) -> list[str]:
     """Return the first steps that are not done yet, for somebody new who may do them."""
     if status is None or (servers and status.get("tools")):
         return []
-    posts, pages = request.holds("posts"), request.holds("pages")
+    posts, pages = await asyncio.gather(_has_any(request, "posts"), _has_any(request, "pages"))
     open_steps = {
         "assistant": not status.get("sessions") and request.may("set_up_assistants"),
         "posts": not posts and request.may("import_posts"),
@@ -411,6 +411,14 @@ def _first_steps(
     }
     # Who only searches an archive does not need the rest.
     return [] if posts and pages else [name for name in STEPS if open_steps[name]]
+
+
+async def _has_any(request: PageRequest, source: Literal["posts", "pages"]) -> bool:
+    """Return whether anything of a source is stored. A store that is not open is not opened to look."""
+    if not request.holds(source) or not request.has_open(source):
+        return request.holds(source)
+    found = await _call_or_none(request, f"list_{source}", limit=1)
+    return found is None or bool(found["results"])
 
 
 ROUTES = (
