@@ -13,6 +13,7 @@ from playwright.sync_api import Page, expect
 from tests.harness.patience import wait_until
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import WIDTHS, WebBrowsers, WebHome, show
+from tests.web.browser.looks import checked_state
 
 PAGES = (
     "/keys",
@@ -31,8 +32,6 @@ PAGES = (
     "/health",
     "/jobs",
 )
-
-FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -68,11 +67,7 @@ def test_each_page_is_accessible_and_fits_each_width(
     shared_web: WebBrowsers, accessibility: Axe, path: str
 ) -> None:
     page = shared_web.page(path)
-    serious = [one for one in accessibility.findings(page) if one.impact in ("serious", "critical")]
-    assert serious == []
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 900})
-        wait_until(lambda: page.evaluate(FITS), f"{path} is not wider than {width}")
+    checked_state(page, accessibility, WIDTHS)
 
 
 def test_a_key_is_created_shown_once_changed_explained_and_revoked(shared_web: WebBrowsers) -> None:
@@ -88,6 +83,7 @@ def test_a_key_is_created_shown_once_changed_explained_and_revoked(shared_web: W
     page.get_by_role("button", name="Create the key").click()
     secret = page.locator("#secret").inner_text()
     assert secret.startswith("tbn_")
+    checked_state(page)
     expect(page.locator("#secret")).to_be_in_viewport()
     expect(page.locator("#use-json")).to_contain_text(f"Bearer {secret}")
     page.get_by_role("link", name="Show the key's permissions").click()
@@ -192,7 +188,7 @@ def test_the_filtered_audit_log_is_saved_as_a_file(shared_web: WebBrowsers) -> N
 def test_on_a_phone_the_audit_log_shows_the_outcome(shared_web: WebBrowsers) -> None:
     page = shared_web.page("/audit?server=one&result=failed", width=390)
     expect(page.locator("#audit-results tbody .badge").first).to_be_in_viewport()
-    assert page.evaluate(FITS)
+    checked_state(page)
 
 
 def test_the_audit_log_is_verified(shared_web: WebBrowsers) -> None:
@@ -352,6 +348,7 @@ def test_a_page_that_a_key_may_not_see_says_what_would_allow_it(shared_web: WebB
     page.get_by_role("button", name="Sign in").click()
     expect(page.locator("main")).to_contain_text("narrow may not see Settings.")
     expect(page.locator("main code")).to_have_text("hub_status")
+    checked_state(page)
     page.locator("main").get_by_role("link", name="Posts").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Posts")
 

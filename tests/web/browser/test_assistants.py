@@ -12,7 +12,8 @@ from playwright.sync_api import expect
 from tests.harness.running_hub import child
 from tests.harness.user import assistant
 from tests.web.browser.axe import Axe
-from tests.web.browser.hub import WebBrowsers, WebHome, show
+from tests.web.browser.hub import WIDTHS, WebBrowsers, WebHome, show
+from tests.web.browser.looks import checked_state
 
 pytestmark = pytest.mark.heavy("a real hub and a real browser")
 
@@ -58,6 +59,7 @@ def test_an_assistant_is_connected_and_comes_back_byte_for_byte(web: WebBrowsers
     expect(done).to_contain_text("a real call through its entry was answered")
     expect(done.locator("li", has_text="echo")).to_contain_text("works")
     expect(done).to_contain_text("no such database")
+    checked_state(page, widths=WIDTHS)
     expect(done.locator(".copy code")).not_to_be_empty()
     expect(card).to_contain_text("Set up")
     assert list(entries(path)) == ["tabane"]
@@ -77,12 +79,11 @@ def test_it_is_shown_in_japanese_on_a_phone(web: WebBrowsers, web_home: WebHome,
     cursor(web_home)
     page = web.page(lang="ja", theme="dark", width=390)
     show(page, "/assistants")
-    assert accessibility.serious(page) == []
+    checked_state(page, accessibility)
     page.locator("#assistant-cursor button").press("Enter")
     dialog = page.locator("#assistants-preview")
     expect(dialog).to_contain_text("Cursor を接続しますか?")
-    assert accessibility.serious(page) == []
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    checked_state(page, accessibility)
 
 
 def test_an_assistant_is_disconnected(web: WebBrowsers, web_home: WebHome, accessibility: Axe) -> None:
@@ -90,7 +91,7 @@ def test_an_assistant_is_disconnected(web: WebBrowsers, web_home: WebHome, acces
     with assistant(web_home) as someone:
         row = page.locator(".assistants-table tbody tr")
         expect(row).to_contain_text("test")
-        assert accessibility.serious(page) == []
+        checked_state(page, accessibility, WIDTHS)
         row.get_by_role("button", name="Disconnect").click()
         asked = page.locator("dialog[open]")
         expect(asked).to_contain_text("Disconnect test?")

@@ -9,7 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.web.browser.axe import Axe
-from tests.web.browser.hub import WebBrowsers, WebHome, show
+from tests.web.browser.hub import WIDTHS, WebBrowsers, WebHome, show
+from tests.web.browser.looks import checked_state
 
 RELEASE = (
     "# Release plan\n\nWe release *weekly*.\n\n## Steps\n\n- [x] tests\n\n<script>window.bad = 1</script>\n"
@@ -150,6 +151,8 @@ def test_leaving_an_unsaved_text_asks_and_a_draft_is_kept(filled: WebHome, share
     page = opened(shared_web, "/documents/-/edit?path=notes/2025/old.txt")
     page.get_by_label("Text").fill("a draft")
     page.get_by_role("link", name="Cancel").click()
+    expect(page.get_by_role("dialog")).to_be_visible()
+    checked_state(page, widths=WIDTHS)
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     assert page.get_by_label("Text").input_value() == "a draft"
     page.on("dialog", lambda dialog: dialog.accept())

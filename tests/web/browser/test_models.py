@@ -11,6 +11,7 @@ from tests.harness.patience import wait_until
 from tests.search.embedding import tiny
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import WIDTHS, Language, WebBrowsers, show
+from tests.web.browser.looks import checked_state
 
 FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
 
@@ -70,6 +71,7 @@ def test_the_change_asks_first(web: WebBrowsers) -> None:
     page = web.page("/models")
     page.get_by_role("button", name="Use ruri-30m").click()
     expect(page.locator("dialog[open]")).to_contain_text("Use the model ruri-30m?")
+    checked_state(page, widths=WIDTHS)
     page.locator("dialog[open] button[value=no]").click()
     assert [job for job in web.home.rpc("list_jobs")["results"] if job["operation"] == "use_model"] == []
 

@@ -15,7 +15,7 @@ from tests.reader.site import running
 from tests.web.browser import filled
 from tests.web.browser.axe import Axe
 from tests.web.browser.hub import WIDTHS, Language, Theme, WebBrowsers, WebHome, show
-from tests.web.browser.looks import look
+from tests.web.browser.looks import checked_state, look
 
 PATHS = filled.PATHS
 
@@ -105,9 +105,12 @@ def test_every_page_has_its_own_title_and_one_heading(visited: WebBrowsers) -> N
 
 
 @pytest.mark.core
-def test_a_page_that_does_not_exist_says_so(visited: WebBrowsers) -> None:
+def test_a_page_that_does_not_exist_says_so(visited: WebBrowsers, accessibility: Axe) -> None:
     visited.permit("status of 404")
     page = visited.page()
     show(page, "/servers/nobody/nowhere")
     assert page.locator("main [role=alert], main .notice").count() == 1
     assert page.get_by_role("navigation").count() >= 1
+    for path in ("/servers/nobody/nowhere", "/nothing/here"):
+        show(page, path)
+        checked_state(page, accessibility, WIDTHS)

@@ -12,7 +12,8 @@ from playwright.sync_api import Page, expect
 from tests.harness.running_hub import child
 from tests.search.embedding import tiny
 from tests.web.browser.held import Held
-from tests.web.browser.hub import PATIENCE, WebBrowsers, WebHome, show
+from tests.web.browser.hub import PATIENCE, WIDTHS, WebBrowsers, WebHome, show
+from tests.web.browser.looks import checked_state
 
 
 @pytest.fixture(scope="module")
@@ -72,6 +73,7 @@ def test_a_hit_says_why_and_opens_its_page_and_back_returns(shared_web: WebBrows
     expect(page.locator(".hit mark").first).to_have_text("猫")
     page.locator(".hit .why summary").first.click()
     expect(page.locator(".hit .why dl").first).to_contain_text("BM25")
+    checked_state(page, widths=WIDTHS)
     expect(page.locator(".search-warning")).to_have_count(1)  # no model: keywords only
     expect(page.locator(".search-warning a")).to_have_attribute("href", "/models")
     page.locator(".hit h2 a").first.click()
@@ -125,6 +127,7 @@ def test_nothing_found_and_nothing_typed_say_what_to_do(shared_web: WebBrowsers)
     page = shared_web.page("/search?q=zzzzqqqq&in=posts")
     found(page, "whole:zzzzqqqq")
     expect(page.locator("#search-results h2")).to_have_text("Nothing was found")
+    checked_state(page, widths=WIDTHS)
     page.locator("#search-q").fill("")
     expect(page.locator("#search-results h2")).to_have_text("Type to search")
     show(page, '/search?q="&in=posts&mode=content')
@@ -180,6 +183,7 @@ def test_what_has_none_of_the_words_is_said_to_be_only_near(web: WebBrowsers) ->
     expect(page.locator("#search-results h2").first).to_have_text("Nothing has these words")
     expect(page.locator("#search-status")).to_have_text("No result has these words.")
     expect(page.locator(".search-nearest > summary")).to_contain_text("Nearest by meaning")
+    checked_state(page, widths=WIDTHS)
     assert page.locator(".search-nearest .hit").count() == page.locator(".hit").count()
 
 
@@ -189,6 +193,7 @@ def test_a_broken_server_is_one_line_below_the_results(web: WebBrowsers) -> None
     line = page.locator(".servers-missing")
     expect(line).to_have_text(re.compile("broken is not available: its tools are missing here"))
     expect(page.locator("#search-results .notice")).to_have_count(0)
+    checked_state(page, widths=WIDTHS)
     line.get_by_role("link").click()
     expect(page).to_have_url(re.compile("/servers/broken$"))
     expect(page.locator("#server-live")).to_contain_text("no key")

@@ -13,7 +13,8 @@ from playwright.sync_api import Page, expect
 
 from tests.harness.running_hub import child
 from tests.web.browser.axe import Axe
-from tests.web.browser.hub import PATIENCE, WebBrowsers, WebHome, show
+from tests.web.browser.hub import PATIENCE, WIDTHS, WebBrowsers, WebHome, show
+from tests.web.browser.looks import checked_state
 
 pytestmark = pytest.mark.core
 
@@ -86,7 +87,9 @@ def test_the_list_is_filtered_paged_and_live(shared_web: WebBrowsers, accessibil
     expect(page.get_by_text("No server fits this filter.")).to_be_visible()
 
 
-def test_a_server_is_stopped_started_and_its_error_is_shown(shared_web: WebBrowsers) -> None:
+def test_a_server_is_stopped_started_and_its_error_is_shown(
+    shared_web: WebBrowsers, accessibility: Axe
+) -> None:
     started(shared_web.home)
     page = shared_web.page("/servers/works")
     page.get_by_role("button", name="Stop").click()
@@ -99,6 +102,7 @@ def test_a_server_is_stopped_started_and_its_error_is_shown(shared_web: WebBrows
     expect(page.locator("#notices")).to_contain_text("no key")
     expect(page.locator("#server-live")).to_contain_text("no key")
     expect(page.locator("#server-tested")).to_be_empty()
+    checked_state(page, accessibility, WIDTHS)
 
 
 def test_tools_are_shown_with_their_parameters(shared_web: WebBrowsers, accessibility: Axe) -> None:
@@ -108,7 +112,7 @@ def test_tools_are_shown_with_their_parameters(shared_web: WebBrowsers, accessib
     tool.locator("summary").first.click()
     expect(tool.locator("table.parameters")).to_contain_text("text")
     expect(tool.locator("table.parameters")).to_contain_text("string")
-    assert accessibility.serious(page) == []
+    checked_state(page, accessibility, WIDTHS)
     page.get_by_role("searchbox").fill("extra_59")
     expect(page.locator("details.tool")).to_have_count(1)
     page.get_by_role("searchbox").fill("")
@@ -159,7 +163,7 @@ def test_a_server_is_added_after_it_was_tried_and_confirmed(
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("on this computer, as your user")
     expect(dialog.locator("pre")).to_contain_text(new["command"])
-    assert accessibility.serious(page) == []
+    checked_state(page, accessibility, WIDTHS)
     dialog.get_by_role("button", name="Cancel").click()
     assert "new" not in written(shared_web.home)
     page.get_by_role("button", name="Add…").click()
@@ -211,7 +215,7 @@ def test_a_new_key_is_kept_as_a_secret_unless_the_box_is_cleared(
     page.get_by_role("button", name="Add…").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("env.KEYED_TOKEN")
-    assert accessibility.serious(page) == []
+    checked_state(page, accessibility)
     dialog.get_by_role("button", name="Add the server").click()
     expect(page).to_have_url(re.compile("/servers/keyed$"))
     assert written(shared_web.home)["keyed"]["env"] == {"KEYED_TOKEN": "${KEYED_TOKEN}"}
@@ -263,6 +267,7 @@ def test_who_may_only_read_sees_servers_and_changes_nothing(shared_web: WebBrows
 def test_without_servers_the_page_says_what_to_do(web: WebBrowsers) -> None:
     page = web.page("/servers")
     expect(page.get_by_text("There are no servers yet")).to_be_visible()
+    checked_state(page)
     expect(page.get_by_role("link", name="Use the servers of your assistants")).to_have_attribute(
         "href", "/assistants"
     )
