@@ -92,14 +92,13 @@ NAMES: Mapping[str, Message] = {
     "verify_audit_log": say("Verify the audit log"),
     "watch_documents": say("Watch a folder"),
 }
-"""The words for names that people meet in the audit log."""
+"""The words for names that people meet in the audit log, in usage and in live calls."""
 
 
-def operation_name(name: str) -> Message | str:
+def operation_name(name: str) -> Message:
     """Return an operation or an event in words: its own, or those that its name is made of."""
-    if name in NAMES:
-        return NAMES[name]
-    return name.replace("_", " ").capitalize()
+    words = name.replace("/", " ").replace("_", " ").capitalize()
+    return NAMES.get(name) or Message("{words}", words=words)
 
 
 def entry_name(row: Mapping[str, Any]) -> Message | str:

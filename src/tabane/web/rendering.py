@@ -16,6 +16,7 @@ from markupsafe import Markup
 
 from tabane.messages import Lang, Message
 from tabane.text.units import bytes_text, duration_text
+from tabane.web.operation_names import operation_name
 from tabane.web.paths import STATIC
 
 STATIC_FOLDER = Path(__file__).with_name("static")
@@ -175,6 +176,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "percent": percent,
     "when": when,
     "json": as_json,
+    "operation": operation_name,
     "url": url_part,
     "urlpath": url_path,
 }

@@ -12,6 +12,7 @@ import msgspec
 from tabane.errors import BadArguments, UnknownName
 from tabane.messages import Message, say
 from tabane.messages.page_words import without_commands
+from tabane.web.operation_names import NAMES
 from tabane.web.page import Fragment, Json, PageRequest, PageRoute, WholePage
 
 SHOWN = 60
@@ -60,6 +61,7 @@ async def activity(request: PageRequest) -> WholePage:
         "names": sorted(server["name"] for server in servers),
         "clients": sorted({call["client"] or call["label"] for call in found["results"]} - {""}),
         "window": WINDOW,
+        "operation_words": {name: words.render(request.lang) for name, words in NAMES.items()},
         "blank": {"outcome": "running", "number": 0, "face": "mcp"},
     }
     return WholePage("activity/activity.html", say("Activity"), context, module="activity")

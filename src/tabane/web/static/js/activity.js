@@ -14,6 +14,7 @@ class Calls {
   constructor(root) {
     this.root = root;
     this.rows = root.querySelector("[data-rows]");
+    this.operations = JSON.parse(this.rows.dataset.operations);
     this.form = root.querySelector("[data-filters]");
     this.blank = root.querySelector("template[data-row]").content.firstElementChild;
     this.empty = root.querySelector("[data-empty]");
@@ -94,7 +95,7 @@ class Calls {
     row.dataset.outcome = call.outcome;
     row.querySelector("time").dataset.when = call.time;
     const put = (name, text) => { row.querySelector(`[data-f=${name}]`).textContent = text; };
-    put("tool", inWords(call));
+    put("tool", inWords(call, this.operations));
     row.querySelector("[data-f=tool]").classList.toggle("mono", call.kind !== "operation");
     put("who", call.client || call.label);
     put("ms", call.outcome === "running" ? "" : ms(call.ms));
@@ -140,8 +141,9 @@ class Calls {
 }
 
 /** A tool by its name; an operation of Tabane in words. */
-function inWords({ kind, tool }) {
+function inWords({ kind, tool }, operations) {
   if (kind !== "operation") return tool;
+  if (Object.hasOwn(operations, tool)) return operations[tool];
   const words = tool.replaceAll("_", " ");
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
