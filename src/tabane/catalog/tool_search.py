@@ -243,8 +243,8 @@ class ToolSearch:
             )
             for step in steps
         ]
-        # A part of a name is searched with each key that somebody presses.
-        waits = params.match != "partial"
+        # In the page, a part of a name is searched with each key that somebody presses.
+        waits = params.match != "partial" or caller.face is not Face.WEB
         first = await self._source.find(caller, queries[0], waits=waits, about=" ".join(steps))
         others = (self._source.find(caller, query, waits=False) for query in queries[1:])
         answers = [first, *await asyncio.gather(*others)]
