@@ -1,7 +1,8 @@
-"""Charts in a browser: from zero, with gaps, labels that can be read, and a text of what is under the pointer."""
+"""Charts in a browser: from zero, with gaps, readable labels, and a text of what is under the pointer."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
@@ -12,21 +13,21 @@ from tests.web.browser.hub import WebBrowsers
 
 MINUTE = 60
 MIDNIGHT = 1_799_971_200
-DRAW = """async ({kind, data, width, options}) => {
+DRAW = """async ({kind, data, width, unit = "", options}) => {
   const script = document.querySelector("link[rel=modulepreload]").href.replace(/[^/]+$/, "chart.js");
   const figure = document.createElement("figure");
   figure.innerHTML = '<output data-readout></output><div class="chart" id="mine"></div>';
   document.querySelector("main").replaceChildren(figure);
   mine.style.width = `${width}px`;
   window.chart = (await import(script))[kind](mine, data, {
-    series: data.slice(1).map(() => "ok"), y: (value) => `${value}`, height: 200,
+    series: data.slice(1).map(() => "ok"), y: (value) => `${value}${unit}`, height: 200,
     x: (time, distance) => new Date(time * 1000).toISOString().slice(11, distance < 60 ? 19 : 16),
     say: (at, shown) => `${at}: ${shown[1][at]}`, ...options,
   });
 }"""
-BOXES = """() => [...document.querySelectorAll("#mine text:not(.chart-tick)")].map((one) => {
+BOXES = """() => [...document.querySelectorAll("#mine text")].map((one) => {
   const box = one.getBoundingClientRect(), all = mine.getBoundingClientRect();
-  return [box.left - all.left, box.right - all.left, all.width];
+  return [one.matches(".chart-tick"), box.left - all.left, box.right - all.left];
 })"""
 
 
@@ -91,14 +92,15 @@ def test_lines_across_are_at_round_values(
 
 @pytest.mark.parametrize("width", [160, 320, 900])
 @pytest.mark.parametrize("step", [1, 5, 15, 86_400])
-def test_labels_of_times_do_not_touch_and_stay_inside(shared_web: WebBrowsers, width: int, step: int) -> None:
+def test_labels_do_not_touch_and_stay_inside(shared_web: WebBrowsers, width: int, step: int) -> None:
     page = shared_web.page("/preferences", width=1440)
     data = [times(MINUTE, step), list(range(MINUTE))]
-    page.evaluate(DRAW, {"kind": "line", "data": data, "width": width})
+    page.evaluate(DRAW, {"kind": "line", "data": data, "width": width, "unit": " mm"})
     expect(page.locator("#mine text:not(.chart-tick)")).not_to_have_count(0)
     boxes = page.evaluate(BOXES)
-    assert all(left >= 0 and right <= whole for left, right, whole in boxes)
-    assert all(first[1] + 4 < second[0] for first, second in zip(boxes, boxes[1:], strict=False))
+    assert all(left >= 0 and right <= width for _, left, right in boxes)
+    labels = [(left, right) for is_tick, left, right in boxes if not is_tick]
+    assert all(first[1] + 10 < second[0] for first, second in itertools.pairwise(labels))
     shown = page.locator("#mine text:not(.chart-tick)").all_text_contents()
     if step < MINUTE:
         assert len(shown) == len(set(shown))

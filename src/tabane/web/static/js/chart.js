@@ -66,7 +66,8 @@ class Chart {
 
   resize(width) {
     this.width = width;
-    this.font = getComputedStyle(this.labels).font;
+    const { fontSize, fontFamily } = getComputedStyle(this.labels);
+    this.font = `${fontSize} ${fontFamily}`;
     this.draw();
   }
 
