@@ -21,8 +21,8 @@ _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _BLOCK = re.compile(r"([^{}]+)\{")
 _COMMA = re.compile(r",(?![^(]*\))")
 _NAME = re.compile(r"\.(-?[A-Za-z_][\w-]*)|(#[A-Za-z_][\w-]*)|\[(data-[\w-]+)")
-_OF_LIBRARIES = re.compile(r"u-|htmx-")
-"""Names that uPlot and htmx give."""
+_OF_LIBRARIES = re.compile(r"htmx-")
+"""Names that htmx gives."""
 
 
 def selectors(sheet: str) -> Iterator[str]:

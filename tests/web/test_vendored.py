@@ -19,10 +19,10 @@ def test_a_changed_an_unlisted_and_a_missing_file_are_found(tmp_path: Path) -> N
     with (folder / "htmx.min.js").open("a") as script:
         script.write(";")
     (folder / "other.js").write_text("")
-    (folder / "uPlot.min.css").unlink()
+    (folder / "htmx.LICENSE.txt").unlink()
     assert list(differences(folder)) == [
         "htmx.min.js is not the file of its package",
-        "uPlot.min.css is missing",
+        "htmx.LICENSE.txt is missing",
         "other.js is not listed in vendor.toml",
     ]
 

@@ -87,7 +87,7 @@ _OVERLAPPING = """() => {
     if (box.right > box.left && box.bottom > box.top) boxes.push({ ...box, one, layer: layer(one) });
   };
   for (const one of document.querySelectorAll("#app *, dialog[open] *")) {
-    if (one.closest("svg, canvas, .visually-hidden, .u-over, option") || !shown(one)) continue;
+    if (one.closest("svg, canvas, .visually-hidden, option") || !shown(one)) continue;
     const control = one.matches("button, input:not([type=hidden]), select, textarea, a.btn");
     if (control) add(one, one.getBoundingClientRect(), true);
     for (const node of one.childNodes) {

@@ -90,7 +90,7 @@ def test_a_call_with_credentials_gets_a_mark(shared_web: WebBrowsers, call: Call
 
 def test_charts_and_sums_follow(shared_web: WebBrowsers, call: Call, shared_home: WebHome) -> None:
     page = shared_web.page("/activity")
-    expect(page.locator(".chart canvas")).to_have_count(2)
+    expect(page.locator(".chart svg")).to_have_count(2)
     # Calls of other tests are in the sums when their second is over, and may leave the shorter period.
     page.get_by_role("button", name="15 minutes").click()
     expect(page.get_by_role("button", name="15 minutes")).to_have_attribute("aria-pressed", "true")
@@ -106,9 +106,8 @@ def test_charts_say_what_is_under_the_pointer(shared_web: WebBrowsers, call: Cal
     page.get_by_role("button", name="1 minute").click()
     expect(page.get_by_text("Calls in each second")).to_be_visible()
     chart = page.locator("[data-chart=calls]")
-    expect(chart.locator("canvas")).to_have_count(1)
-    expect(page.locator(".u-legend")).to_have_count(0)
-    chart.locator(".u-over").hover()
+    expect(chart.locator(".chart-bars")).to_have_count(3)
+    chart.hover()
     told = page.locator("figure", has=chart).locator("[data-readout]")
     expect(told).to_have_text(re.compile(r"\d\d:\d\d:\d\d · \d+ calls, \d+ failed, \d+ refused"))
 

@@ -201,7 +201,7 @@ def test_the_audit_log_is_verified(shared_web: WebBrowsers) -> None:
 
 def test_usage_has_a_chart_and_groups(shared_web: WebBrowsers) -> None:
     page = shared_web.page("/usage")
-    expect(page.locator("#usage-chart canvas")).to_have_count(1)
+    expect(page.locator("#usage-chart svg")).to_have_count(1)
     page.get_by_role("link", name="Servers", exact=True).last.click()
     expect(page.locator("main tbody").last).to_contain_text("one")
     page.get_by_role("link", name="7 days").click()

@@ -1,6 +1,6 @@
 // Activity: rows of calls as they happen, charts by the second, and the panel of one call.
 
-import { bars, COUNTS, line } from "./chart.js";
+import { bars, line } from "./chart.js";
 import { get } from "./http.js";
 import { on } from "./live.js";
 import { bytes, lang, ms, number, showTimes } from "./text.js";
@@ -158,7 +158,6 @@ class Seconds {
     this.known = new Map();
     this.charts = [];
     this.place = root.querySelector("[data-charts]");
-    this.drawn = false;
     this.ended = false;
   }
 
@@ -175,22 +174,19 @@ class Seconds {
     this.timer = setInterval(() => this.show(), 1000);
   }
 
-  /** Draw the charts when there is a call to draw: their library is the largest part of the page. */
-  async draw() {
-    this.drawn = true;
+  /** Draw the charts when there is a call to draw. */
+  draw() {
     this.place.hidden = false;
-    const made = await Promise.all([
+    this.charts = [
       this.chart("calls", bars, {
-        series: [{ color: "ok" }, { color: "warn" }, { color: "bad" }], least: 4, incrs: COUNTS, y: (_, splits) => splits.map(number),
+        series: ["ok", "warn", "bad"], least: 4, whole: true, y: number,
         say: (at, words, [, calls, troubled, failed]) => `${number(calls[at])} ${words[0]}, ${number(failed[at])} ${words[1]}, ${number(troubled[at] - failed[at])} ${words[2]}`,
       }),
       this.chart("latency", line, {
-        series: [{ color: "ok", points: { show: true } }, { color: "warn", points: { show: true } }], least: 10, y: (_, splits) => splits.map((at) => (at ? ms(at).replace(".0", "") : "0")),
+        series: ["ok", "warn"], least: 10, y: (value) => (value ? ms(value).replace(".0", "") : "0"),
         say: (at, words, [, p50, p95]) => (p50[at] == null ? "–" : `${words[0]} ${ms(p50[at])}, ${words[1]} ${ms(p95[at])}`),
       }),
-    ]);
-    if (this.ended) return made.forEach((chart) => chart.end());
-    this.charts = made;
+    ];
   }
 
   chart(name, draw, { say, ...options }) {
@@ -200,8 +196,8 @@ class Seconds {
     const [minutes, seconds] = [part({}), part({ second: "2-digit" })];
     return draw(place, this.data(name), {
       height: 180,
-      x: (_, splits) => splits.map((at) => (this.window === 60 ? seconds : minutes).format(at * 1000)),
-      say: (at) => `${seconds.format(this.data(name)[0][at] * 1000)} · ${say(at, words, this.data(name))}`,
+      x: (time, distance) => (distance < 60 ? seconds : minutes).format(time * 1000),
+      say: (at, data) => `${seconds.format(data[0][at] * 1000)} · ${say(at, words, data)}`,
       ...options,
     });
   }
@@ -246,7 +242,7 @@ class Seconds {
     const slowest = Math.max(-1, ...inside.map(([, second]) => second.p95).filter((each) => each !== null));
     put("p95", slowest < 0 ? "–" : ms(slowest));
     this.root.querySelector("[data-silent]").hidden = inside.length > 0;
-    if (this.known.size && !this.drawn) this.draw();
+    if (this.known.size && !this.charts.length) this.draw();
     this.charts[0]?.set(this.data("calls"));
     this.charts[1]?.set(this.data("latency"));
     for (const second of this.known.keys()) if (second < now - KEPT) this.known.delete(second);

@@ -1,15 +1,8 @@
 // Bars of counts by month from 0 on, over which a period can be selected with a pointer or the arrow keys.
 
-import { el, number } from "./text.js";
+import { el, number, shape } from "./text.js";
 
-const SVG = "http://www.w3.org/2000/svg";
 const MOST_MONTHS = 300;
-
-function shape(tag, attributes) {
-  const made = document.createElementNS(SVG, tag);
-  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
-  return made;
-}
 
 /** Fill the months without posts, so that the bars have the distances of time. Many months become years. */
 function filled(rows) {

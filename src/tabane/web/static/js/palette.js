@@ -3,12 +3,11 @@
 import { get } from "./http.js";
 import { choose } from "./preferences.js";
 import { show as shortcuts } from "./shortcuts.js";
-import { el } from "./text.js";
+import { el, shape } from "./text.js";
 
 const PAUSE = 120;
 const RECENT = "tabane.palette";
 const MOST_RECENT = 5;
-const SVG = "http://www.w3.org/2000/svg";
 
 /** What the frame of the page does: ask for a confirmation, and sign out. */
 let frame = null;
@@ -100,13 +99,8 @@ function show(text, more) {
 }
 
 function option(entry, label = [entry.label]) {
-  const icon = document.createElementNS(SVG, "svg");
-  icon.setAttribute("class", "icon");
-  icon.setAttribute("viewBox", "0 0 16 16");
-  icon.setAttribute("aria-hidden", "true");
-  const use = document.createElementNS(SVG, "use");
-  use.setAttribute("href", `${dialog.dataset.icons}#${entry.icon}`);
-  icon.append(use);
+  const icon = shape("svg", { class: "icon", viewBox: "0 0 16 16", "aria-hidden": true });
+  icon.append(shape("use", { href: `${dialog.dataset.icons}#${entry.icon}` }));
   const made = el("li", { role: "option", "aria-selected": "false" }, icon, el("span", { class: "palette-label" }, ...label));
   made.entry = entry;
   return made;

@@ -12,6 +12,13 @@ export function el(tag, attributes = {}, ...children) {
   return made;
 }
 
+/** Make a part of a drawing: shape("rect", {x: 1}). */
+export function shape(tag, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, String(value));
+  return made;
+}
+
 export const lang = () => document.documentElement.lang || "en";
 
 export const number = (value) => new Intl.NumberFormat(lang()).format(value);

@@ -1,6 +1,6 @@
 // Usage: the chart by day.
 
-import { bars, COUNTS } from "./chart.js";
+import { bars } from "./chart.js";
 import { lang, number } from "./text.js";
 
 const DAY = 86400;
@@ -10,25 +10,23 @@ export function mount(root) {
   if (!place) return null;
   const known = new Map(JSON.parse(place.dataset.days).map(([day, ...figures]) => [day, figures]));
   const words = JSON.parse(place.dataset.words);
-  const seconds = (day) => Date.parse(`${day}T00:00:00`) / 1000;
+  const seconds = (day) => Date.parse(`${day}T00:00:00Z`) / 1000;
   const days = [];
   for (let day = place.dataset.first; day <= place.dataset.last;) {
     days.push(day);
-    day = new Date((Date.parse(`${day}T00:00:00Z`) / 1000 + DAY) * 1000).toISOString().slice(0, 10);
+    day = new Date((seconds(day) + DAY) * 1000).toISOString().slice(0, 10);
   }
   const figures = days.map((day) => known.get(day) || [0, 0, 0]);
-  const short = new Intl.DateTimeFormat(lang(), { month: "numeric", day: "numeric" });
-  const long = new Intl.DateTimeFormat(lang(), { dateStyle: "medium" });
+  const short = new Intl.DateTimeFormat(lang(), { month: "numeric", day: "numeric", timeZone: "UTC" });
+  const long = new Intl.DateTimeFormat(lang(), { dateStyle: "medium", timeZone: "UTC" });
   const chart = bars(place, [days.map(seconds), figures.map(([calls]) => calls), figures.map(([, failed]) => failed)], {
     height: 200,
     least: 4,
-    incrs: COUNTS,
-    // half a day at both ends, so that the first and the last bar are whole
-    range: (_, min, max) => [min - DAY / 2, max + DAY / 2],
-    x: (_, splits) => splits.map((at) => short.format(at * 1000)),
-    y: (_, splits) => splits.map(number),
-    series: [{ color: "ok" }, { color: "bad" }],
+    whole: true,
+    x: (time) => short.format(time * 1000),
+    y: number,
+    series: ["ok", "bad"],
     say: (at) => `${long.format(seconds(days[at]) * 1000)} · ${figures[at].map((value, which) => `${number(value)} ${words[which]}`).slice(0, 2).join(", ")}`,
   });
-  return () => chart.then((made) => made.end());
+  return () => chart.end();
 }
