@@ -180,7 +180,7 @@ async def timeline(request: PageRequest) -> WholePage | FileDownload:
         return await _export(request, format)
     size, jobs = await asyncio.gather(request.call("get_database_stats"), running_imports(request))
     if not size["total_posts"]:
-        return WholePage("posts/empty.html", say("Posts"), {"jobs": jobs}, module="posts")
+        return WholePage("posts/empty.html", say("Posts"), {"jobs": jobs}, module="post_drop")
     filters, page = PostFilterQuery.of(request.query), await _timeline_page(request)
     text = request.query.get("q", "")[:1000]
     context = {
@@ -589,7 +589,7 @@ async def form(request: PageRequest) -> WholePage:
     values = dict.fromkeys((*_FIELDS, "prune"), "")
     allowed = request.may("import_posts")
     context = {"values": values, "errors": {}, "allowed": allowed, **_progress_context(job, key)}
-    return WholePage("posts/import.html", say("Import posts"), context, module="posts")
+    return WholePage("posts/import.html", say("Import posts"), context, module="post_drop")
 
 
 async def start(request: PageRequest) -> PageAnswer:

@@ -34,6 +34,9 @@ export function postDrop(root) {
   };
 }
 
+/** A page with nothing but that. */
+export const mount = postDrop;
+
 async function begin(panel, files) {
   const words = { ...panel.dataset };
   if (current?.request || current?.checking) return notice(words.busy, "error");

@@ -1,10 +1,9 @@
-// Posts: the histogram, the filters of the timeline and the names that complete them, and files to import.
+// Posts: the histogram, the filters of the timeline and the names that complete them.
 
 import { openFacets } from "./facets.js";
 import { histogram } from "./histogram.js";
 import { get } from "./http.js";
 import { completeNames } from "./names.js";
-import { postDrop } from "./post_drop.js";
 
 const PAUSE = 400;
 
@@ -38,7 +37,7 @@ export function mount(root) {
   const form = root.querySelector("#posts-form");
   const months = root.querySelector("[data-months]");
   if (months) draw(months.querySelector("[data-histogram]"), months.dataset.months, (from, to) => go(`/posts?from=${from}&to=${to}`));
-  if (!form) return postDrop(root);
+  if (!form) return null;
   const endFacets = openFacets(root);
   const endNames = completeNames(form);
   let timer = 0;

@@ -1,7 +1,6 @@
 // The pages of tools: search as it is typed, the form of a tool and its JSON, calls and their results.
 
 import { confirm, notice } from "./app.js";
-import { apps } from "./app_host.js";
 import { fields } from "./form_fields.js";
 import { headers, send } from "./http.js";
 import { enhance } from "./json_tree.js";
@@ -232,7 +231,8 @@ function calls(root) {
     toForm().catch(() => null);
     run.focus();
   });
-  const app = apps(root);
+  // Few tools have an app: its host is loaded for those alone.
+  const app = root.querySelector("[data-app]") && import("./app_host.js").then(({ apps }) => apps(root));
   let running = null;
 
   async function call() {
@@ -257,7 +257,7 @@ function calls(root) {
       if (!response) return;
       await htmx.swap({ sourceElement: result, target: result, text: await response.text(), swap: "innerHTML" });
       const outcome = result.querySelector("[data-outcome]");
-      app?.show(given, result.querySelector("[data-app-result]")?.dataset.appResult);
+      (await app)?.show(given, result.querySelector("[data-app-result]")?.dataset.appResult);
       if (response.ok && outcome) past.add(given, outcome.dataset.outcome, Number(outcome.dataset.ms));
     } catch (error) {
       const canceled = error.name === "AbortError";
@@ -323,7 +323,7 @@ function calls(root) {
     formSoon.cancel();
     jsonSoon.cancel();
     running?.abort();
-    app?.close();
+    app?.then((shown) => shown.close());
   };
 }
 
