@@ -329,8 +329,8 @@ class ProfileOperations:
                 for profile in usable(self._profiles.all(), access, visible)
             ]
         }
-        if (draft := params.draft) is not None:
-            rules = rules_of(draft.allow or [EVERY_TOOL], draft.deny, read_only=draft.read_only)
+        if params.draft:
+            rules = rules_of(params.allow or [EVERY_TOOL], params.deny, read_only=params.read_only)
             answer["draft"] = _allowed_counts(rules.allows, visible)
         return answer
 

@@ -57,18 +57,16 @@ class ListKeys(Struct, frozen=True, forbid_unknown_fields=True):
     after: Annotated[str, Meta(max_length=64)] = ""
 
 
-class ProfileDraft(Struct, frozen=True, forbid_unknown_fields=True):
-    """Patterns that somebody is writing. Without ``allow``, everything is allowed that is not denied."""
+class ListProfiles(Struct, frozen=True, forbid_unknown_fields=True):
+    """``draft``: also say what a profile of these patterns would allow, such as one that somebody is writing.
 
+    Without ``allow``, that is everything that is not denied.
+    """
+
+    draft: bool = False
     allow: Patterns = []
     deny: Patterns = []
     read_only: bool = False
-
-
-class ListProfiles(Struct, frozen=True, forbid_unknown_fields=True):
-    """``draft``: also say what a profile of these patterns would allow."""
-
-    draft: ProfileDraft | None = None
 
 
 class RateLimitStats(Struct, frozen=True, forbid_unknown_fields=True):

@@ -124,7 +124,7 @@ def setup(
         return
     place = ServersFile.found(terminal, None)
     with terminal.working(say("Looking for assistants")):
-        planning = _Planning.of(place, chosen or None, SetupOptions(mode, keep, by_server))
+        planning = _Planning.of(place, chosen or None, SetupOptions(mode, keep=keep, by_server=by_server))
     planning.show(terminal)
     todo = planning.changes
     if todo and not dry_run and planning.moves.definitions:

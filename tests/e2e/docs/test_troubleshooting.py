@@ -130,9 +130,12 @@ def test_the_health_page_links_what_is_wrong_to_its_section() -> None:
     rows = [finding_row(finding, "en") for finding in checkup.findings(section, None)]  # type: ignore[arg-type]
     context = {
         "job": {"status": "done", "ended": 0},
-        "sections": [{"section": "x", "title": "x", "findings": rows}],
+        "wrong": [{**rows[0], "section": "x", "action": None}],
+        "notes": [],
+        "good": [{"title": "x", "findings": rows[1:]}],
         "counts": {"fault": 1, "warning": 0},
         "fixable": 0,
+        "fixes": None,
     }
     shown = TemplateRenderer(Assets()).render("health/checkup.html", "en", lambda _: True, context)
     (link,) = re.findall(r'href="/search/manual\?section=([^"]+)"', shown)

@@ -196,14 +196,14 @@ async def test_the_patterns_of_a_draft_are_counted_as_those_of_a_profile(tmp_pat
     async with settled_hub(tmp_path) as served:
         draft = {"allow": ["@documents"], "read_only": True}
         await served.call("save_profile", name="home", **draft)
-        found = await served.call("profiles_list", draft=draft)
+        found = await served.call("profiles_list", draft=True, **draft)
         [row] = [each for each in found["results"] if each["name"] == "home"]
         assert found["draft"] == {name: row[name] for name in ("tools", "servers", "sources")}
         [documents] = row["sources"]
         assert documents["name"] == "documents"
         assert 0 < documents["operations"] < documents["of"]  # those that change some are not allowed
-        everything = (await served.call("profiles_list", draft={}))["draft"]
+        everything = (await served.call("profiles_list", draft=True))["draft"]
         assert "admin" not in [each["name"] for each in everything["sources"]]
         assert "draft" not in await served.call("profiles_list")
         with pytest.raises(BadArguments, match="nothing"):
-            await served.call("profiles_list", draft={"allow": ["@nothing"]})
+            await served.call("profiles_list", draft=True, allow=["@nothing"])

@@ -143,14 +143,14 @@ def blocked_servers(path: Path, definitions: Mapping[str, Any], variables: Varia
 class SetupOptions(Struct, frozen=True):
     """Choices of a setup. ``mode`` replaces the mode that suits each assistant.
 
-    ``keep_mode``: an entry of Tabane keeps the mode that it names, if none is chosen.
     ``keep``: entries are imported and stay. ``by_server``: one entry a server where that helps.
+    ``keep_mode``: an entry of Tabane keeps the mode that it names, if none is chosen.
     """
 
     mode: str | None = None
-    keep_mode: bool = False
     keep: bool = False
     by_server: bool = False
+    keep_mode: bool = False
 
 
 def plan_setup(

@@ -244,7 +244,7 @@ async def preview_profile(request: PageRequest) -> Fragment:
         return Fragment("profiles/preview.html", context)  # a key without patterns is none
     draft = {"allow": allow, "deny": patterns(form["deny"]), "read_only": bool(form["read_only"])}
     try:
-        context["draft"] = (await request.call("profiles_list", draft=draft))["draft"]
+        context["draft"] = (await request.call("profiles_list", draft=True, **draft))["draft"]
     except BadArguments as error:
         context["problem"] = error.text(request.lang)
     return Fragment("profiles/preview.html", context)
