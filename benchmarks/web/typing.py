@@ -105,7 +105,7 @@ class TypingFigures(NamedTuple):
 
 
 def queries(sources: Sources) -> dict[str, list[str]]:
-    """Return the queries by language: words that stand in many posts, and words that stand in few."""
+    """Return queries by language, of frequent and of rare words in the posts."""
     found: dict[str, list[str]] = {}
     for language in ("ja", "en"):
         terms = [list(words) for kind, words in sources.terms().items() if kind.endswith(language)]

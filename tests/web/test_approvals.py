@@ -150,7 +150,7 @@ async def test_equal_values_have_other_hashes_in_each_file(tmp_path: Path) -> No
     hashes = set()
     for _ in range(2):
         past = PastDecisions(tmp_path)
-        past.note(decided)
+        past.note(decided, 2.0)
         hashes |= set(past.of("a__b").fields.values())
         assert changed_fields(past.of("a__b"), decided.arguments) == []
     assert len(hashes) == 4

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.web.passages import plain_passage
+from tabane.web.markdown import plain_passage
 
 CASES = (
     ("# 味噌", "味噌"),

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from tabane.servers.assistants.entry_check import EntryCheck
 
 _BASH = tuple(f"{where}/share/bash-completion" for where in ("/usr", "/usr/local", "/opt/homebrew"))
-"""Where the package is that loads a user's completions in bash."""
+"""Folders of the package bash-completion, which loads the completions of a user."""
 
 COMPLETION = "shell-completion"
 """The name of its backup."""

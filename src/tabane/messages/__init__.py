@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import gettext
 import string
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
@@ -23,13 +24,12 @@ _LOCALES = Path(__file__).parent / "locales"
 
 
 class PageLang(str):
-    """A language in which messages are rendered for the page. It equals the one that it is made of."""
+    """A language in which the page shows messages. It equals the language that it is made of.
 
-    __slots__ = ()
+    ``reword`` changes a template before it is translated.
+    """
 
-    def reworded(self, template: str) -> str:
-        """Return a template as the page says it."""
-        raise NotImplementedError
+    reword: Callable[[str], str]
 
 
 class Message:
@@ -54,7 +54,7 @@ class Message:
         # gettext answers the empty sentence with the head of its catalog.
         template = _translations(lang).gettext(self.template) if self.template else ""
         if isinstance(lang, PageLang):
-            template = lang.reworded(template)
+            template = lang.reword(template)
         return _FORMATTER.vformat(template, (), fields) if fields else template
 
     def __str__(self) -> str:

@@ -19,18 +19,11 @@ _BESIDE = re.compile(r"\s*[(（][^()（）]*[)）]")
 _CLAUSE = re.compile(r", (?:then|or) |[;:；：] ?|、|,? (?:or )?(?:with|by|run):? ?$")
 
 
-class _CommandlessLang(PageLang):
-    """A language without the commands of a shell."""
-
-    __slots__ = ()
-
-    def reworded(self, template: str) -> str:
-        return without_commands(template)
-
-
 def for_page(lang: Lang) -> Lang:
     """Return the language with which :meth:`Message.render` leaves out commands."""
-    return cast("Lang", _CommandlessLang(lang))
+    page = PageLang(lang)
+    page.reword = without_commands
+    return cast("Lang", page)
 
 
 @lru_cache(maxsize=2_000)

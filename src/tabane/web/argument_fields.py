@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -106,7 +107,7 @@ class ShownArguments:
 
 def shown_arguments(text: str, schema: object, budget: Budget) -> ShownArguments:
     """Return arguments (JSON) as fields, with what the input schema of the tool says of them."""
-    try:
+    with suppress(ValueError, RecursionError):  # then they are shown as they are written
         value = _read(text)
         if type(value) is str:  # the beginning of long arguments, or what is nested very deep
             text = value
@@ -116,8 +117,6 @@ def shown_arguments(text: str, schema: object, budget: Budget) -> ShownArguments
             shown.add(value, schema)
             twice = _gives_twice(value)
             return ShownArguments(tuple(shown.rows), (), shown.cut, shown.more, shown.hidden, twice)
-    except (ValueError, RecursionError):
-        pass  # then it is shown as it is written
     parts, hidden = visible_parts(text[: budget.characters])
     return ShownArguments(raw=parts, cut=max(0, len(text) - budget.characters), hidden=hidden)
 

@@ -337,8 +337,9 @@ def _note_progress(marks: CallMarks, method: str, params: Raw) -> None:
 
 def _amount(value: object) -> float | None:
     """Return a number that is not negative; None for anything else."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if is_number and 0 <= value < 2**53 else None  # type: ignore[operator, arg-type]
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if 0 <= value < 2**53 else None
 
 
 async def reply_of(

@@ -59,7 +59,7 @@ class ApprovalReason(msgspec.Struct, frozen=True):
 
 
 class ApprovalTrail(msgspec.Struct, frozen=True):
-    """What the caller had read when it asked: for each source, the tool that it was read with.
+    """Sources that the caller had read when it asked, and the tool that read each of them.
 
     ``since`` is when the first of it was read, in seconds since 1970.
     """

@@ -22,7 +22,7 @@ MOST_DEPTH = 40
 
 
 class EvidenceMark(NamedTuple):
-    """Where the excerpt of a finding, by its number, is in the new text of a field."""
+    """The span of an excerpt in the new text of a field. ``finding`` is the number of its finding."""
 
     finding: int
     start: int

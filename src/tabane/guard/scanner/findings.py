@@ -58,9 +58,9 @@ def excerpt_of(text: str, start: int = 0, end: int | None = None) -> str:
 _TOKENS = re.compile(r"[^\W_]+")
 _ESCAPED = re.compile("\u27e8U\\+[0-9A-F]{4,6}\u27e9")
 _BETWEEN = r"(?:\\u[0-9a-f]{4}|[\W_]){1,80}+"
-"""What may be between two words of an excerpt: marks, blanks, line ends, and escapes of unseen characters.
+"""Separators between words of an excerpt: punctuation, spaces, line ends, escapes of invisible characters.
 
-It never gives anything back, so that looking for an excerpt takes time in proportion to the text.
+The pattern does not backtrack, so a search takes time in proportion to the text.
 """
 
 LEAST_WORDS = 2

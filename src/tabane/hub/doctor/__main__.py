@@ -63,7 +63,7 @@ def main(arguments: list[str]) -> None:
 def finding_row(finding: DoctorFinding, lang: Lang) -> dict[str, Any]:
     """Return a finding, with the id of its fix, the command of its advice, and its section of the manual.
 
-    ``advice`` is ``mend`` in the words of a page.
+    ``advice`` is ``mend`` without shell commands, for the web page.
     """
     command = _command(finding.mend.render("en")) if finding.mend else None
     return {

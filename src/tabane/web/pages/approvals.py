@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from tabane.errors import Forbidden, RateLimited, TabaneError, UnknownName
+from tabane.guard.approvals.approvals import WARNING_RULES
 from tabane.messages import Message, say
 from tabane.web.argument_fields import Budget, ShownArguments, shown_arguments
 from tabane.web.flow_labels import LABELS
@@ -223,10 +224,6 @@ async def _find_tool(request: PageRequest, name: str) -> dict[str, Any] | None:
     except (TabaneError, json.InvalidJson):
         return None  # gone meanwhile, or an operation of Tabane itself
     return found
-
-
-WARNING_RULES = frozenset({"flow"})
-"""Rules whose reasons are warnings."""
 
 
 def _reasons(row: Mapping[str, Any]) -> list[tuple[str, Message]]:

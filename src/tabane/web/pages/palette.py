@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 from tabane.errors import TabaneError
 from tabane.messages import Lang, Message, say
@@ -126,7 +126,7 @@ def in_both(label: Message, more: str) -> str:
 
 def _entry(label: str, icon: str, group: str, **more: str) -> FoundEntry:
     given = {name: value for name, value in more.items() if value}
-    return {"label": label, "icon": icon, "group": group, **given}  # type: ignore[typeddict-item]
+    return cast("FoundEntry", {"label": label, "icon": icon, "group": group, **given})
 
 
 # -- what is typed -----------------------------------------------------------------------------------

@@ -11,11 +11,11 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from tabane.errors import TabaneError
 from tabane.messages import Message, say
+from tabane.web.markdown import plain_passage
 from tabane.web.page import Fragment, Json, PageRequest, PageRoute, WholePage
 from tabane.web.pages.documents import document_url
 from tabane.web.pages.posts import LOG_TYPES, PostFilterQuery, cut, text_parts
 from tabane.web.pages.servers import split_signature
-from tabane.web.passages import plain_passage
 
 FIRST, ALL = 20, 100
 """Hits that are shown at first, and all that can be shown."""

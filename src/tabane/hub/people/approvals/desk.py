@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from tabane.catalog.gateway import Gateway
 from tabane.errors import ConfigurationError, Conflict, HubError, StoreError
@@ -325,7 +324,7 @@ class ApprovalDesk:
 
     def _note_decision(self, decided: Approval) -> None:
         with self._noting:
-            self.past.note(replace(decided, expires=self._seconds()))
+            self.past.note(decided, self._seconds())
             self.past.write()
 
     def close(self) -> None:

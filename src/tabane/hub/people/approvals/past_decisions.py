@@ -1,4 +1,4 @@
-"""What people decided about calls of a tool before: how often, when, and what their arguments were like.
+"""Earlier decisions about the calls of each tool: how many, when, and hashes of approved arguments.
 
 The file ``approval-decisions.json`` in the home, mode 0600, has no argument in it: of each field of the call
 that was approved last, only a hash. Values are short, and could be guessed, so the hash needs a key: that of
@@ -92,11 +92,10 @@ class PastDecisions:
         """Return the decisions about a tool."""
         return self.load().get(tool, NONE)
 
-    def note(self, decided: Approval) -> None:
-        """Count a decision."""
+    def note(self, decided: Approval, now: float) -> None:
+        """Count a decision; ``now`` is in seconds since 1970."""
         known = self.load()
         before = known.pop(decided.binding.tool, NONE)
-        now = decided.expires
         if decided.state == "approved":
             key = os.urandom(16)
             fields = field_hashes(decided.arguments, key)
