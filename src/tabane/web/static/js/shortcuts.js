@@ -40,7 +40,9 @@ export function show() {
 export function start() {
   document.addEventListener("keydown", (event) => {
     if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.metaKey || event.altKey) return;
-    if (event.target.closest("input, textarea, select, [contenteditable], dialog") || document.querySelector("dialog[open]")) return;
+    // For some frames after a dialog was closed, the focus is still in it, unseen.
+    const field = event.target.closest("input, textarea, select, [contenteditable]");
+    if (field?.checkVisibility() || document.querySelector("dialog[open]")) return;
     const place = Date.now() < waiting ? document.querySelector(`#shortcuts [data-key="${CSS.escape(event.key)}"]`) : null;
     waiting = 0;
     if (place) {
