@@ -187,7 +187,7 @@ class BlockSegmentation:
             self._open_block(box).pictures.append(element)
         elif tag == "br":
             self._texts.append("\n")
-        elif tag in INLINE:
+        elif tag in INLINE or tag.startswith("mjx-"):  # parts of formulas that MathJax 3 makes
             if tag == "a" and element.get("href"):
                 link = True
                 self._open_block(box).links += 1
