@@ -59,8 +59,8 @@ def said(page: Page) -> str:
         f"<button popovertarget=answer>How?</button><p>-</p><div id=answer popover>{P}</div>",
         f"<b role=tab id=t>How?</b><p>-</p><div role=tabpanel aria-labelledby=t class=off>{P}</div>",
         f"<ul><li>Wheel<li>Stones</ul><div><div class=pane>-</div><div class='pane off'>{P}</div></div>",
-        f"<input type=checkbox id=c><label for=c>How?</label>"
-        f"<div style='max-height:0;overflow:hidden'>{P}</div>",
+        "<style>:checked ~ div{max-height:9em!important}</style><input type=checkbox id=c>"
+        f"<label for=c>How?</label><div style='max-height:0;overflow:hidden'>{P}</div>",
         f"<div class=off>{P}</div><button>Read more</button>",
         "<ul><!-- a --><li>Wheel<!-- b --><li>Stones</ul><!-- c --><div><div class=pane>-</div><!-- d -->"
         f"<div class='pane off'><!-- e -->{P}</div></div>",

@@ -33,6 +33,7 @@ from tabane.reader.extraction.blocks import (
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
 from tabane.reader.extraction.html_tree import drop, open_noscripts, settle
 from tabane.reader.extraction.metadata import declared
+from tabane.reader.extraction.styles.shadow_trees import ShadowTrees, detach_shadow_trees
 from tabane.reader.markdown.elements import EMPTY
 
 Node = Any
@@ -178,14 +179,16 @@ class PageContent:
 def cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
     """Return a page in blocks, with streamed parts in their places and without hidden elements."""
     settle(root)
-    parts = _cut_blocks(root)
-    if sum(block.letters for block in parts[0].blocks) < _LITTLE and open_noscripts(root):
-        parts = _cut_blocks(root)
+    shadows = detach_shadow_trees(root)
+    parts = _cut_blocks(root, shadows)
+    little = sum(block.letters for block in parts[0].blocks) < _LITTLE
+    if little and not shadows.trees and open_noscripts(root):
+        parts = _cut_blocks(root, shadows)
     return parts
 
 
-def _cut_blocks(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
-    detector = HiddenElementDetector(root)
+def _cut_blocks(root: Element, shadows: ShadowTrees) -> tuple[BlockSegmentation, HiddenElementDetector]:
+    detector = HiddenElementDetector(root, shadows)
     cutting = BlockSegmentation(root, detector.hides)
     measured(cutting)
     return cutting, detector

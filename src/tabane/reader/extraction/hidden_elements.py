@@ -13,15 +13,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from tabane.reader.extraction.blocks import INLINE, SILENT
+from tabane.reader.extraction.blocks import INLINE, SILENT, iterwalk
 from tabane.reader.extraction.styles.declarations import declared
 from tabane.reader.extraction.styles.page_styles import PageStyles
+from tabane.reader.extraction.styles.shadow_trees import UNSEEN, ShadowTrees
 from tabane.reader.extraction.styles.sheet_rules import Declarations
 from tabane.reader.extraction.styles.visibility import ElementKind, Judgment, Reason, VisualState, judged
 
 Element = Any
-UNSEEN = "unseen-text"
-"""Tag that invisible text gets if there is visible text beside it in the same element."""
 _READERS_ONLY = re.compile(
     r"(?:^|\s)(?:sr-only|visually-?hidden(?:-focusable)?|screen-reader-text|screenreader|u-hiddenVisually)(?:\s|$)"
 )
@@ -50,6 +49,8 @@ _MUTE = SILENT | {"br", "wbr", "hr"}
 _SOME, _LONG = 3, 1000
 """Parts and letters that have to be hidden then."""
 _NEAR = 200
+_MOST_PARTS = 100
+"""Begins and ends of elements in a control that are looked at."""
 _MOST_WRAPPERS = 8
 _NOT_DECLARED: Declarations = ()
 _UNSEEN_BY_NAME: Declarations = (("clip", "rect(0,0,0,0)", False),)
@@ -61,11 +62,12 @@ class HiddenElementDetector:
     Text that is invisible beside visible elements is put into elements of its own, in place.
     """
 
-    def __init__(self, root: Element) -> None:
+    def __init__(self, root: Element, shadows: ShadowTrees) -> None:
         self.collapsed: list[Element] = []
         self.late: list[Element] = []
         self._root = root
-        self._styles = PageStyles(root)
+        self._styles = PageStyles(root, shadows)
+        shadows.attach(root)
         self._controls = PageControls(root)
         self._scripts = any((at.get("type") or "").lower() in _SCRIPTS for at in root.iter("script"))
         self._letters: int | None = None
@@ -81,10 +83,6 @@ class HiddenElementDetector:
         for element, controls in self._opened.items():
             if not controls or any(self._is_shown(control) for control in controls):
                 self.collapsed.append(element)
-            elif element.tag == "details":
-                for child in element:
-                    if isinstance(child.tag, str):
-                        self._hidden[child] = Reason.DISPLAY
             else:
                 self._hidden[element] = Reason.DISPLAY
         self.late += self._waiting
@@ -300,8 +298,27 @@ class HiddenElementDetector:
     # After the walk
 
     def _is_shown(self, control: Element) -> bool:
-        around = itertools.chain((control,), control.iterancestors())
-        return not any(each in self._hidden or each in self._silent for each in around)
+        """Return whether a control is on the screen, with something to click on."""
+        if any(each in self._hidden for each in itertools.chain((control,), control.iterancestors())):
+            return False
+        if control.tag == "input":
+            return control not in self._silent
+        blank = True
+        skip: Element | None = None
+        for event, inner in itertools.islice(iterwalk(control), _MOST_PARTS):
+            around, text = inner, inner.text
+            if event == "end":
+                skip = None if inner is skip else skip
+                around, text = (inner.getparent(), inner.tail) if inner is not control else (inner, None)
+            elif skip is None and (not isinstance(inner.tag, str) or inner in self._hidden):
+                skip = inner
+            elif skip is None and inner.tag in _PICTURES and inner not in self._silent:
+                return True
+            if text and text.strip():
+                blank = False
+                if skip is None and around not in self._silent:
+                    return True
+        return blank and control.tag != "summary" and control not in self._silent
 
     def _set_apart(self) -> None:
         """Hide the elements whose whole text is invisible, and set apart such text of the others."""
@@ -418,6 +435,9 @@ class PageControls:
         self._tabs: dict[str, Element] = {}
         self._targets: bool | None = None
         self._rows: dict[Element, dict[str, list[Element]]] = {}
+        self._boxes: set[Element] | None = None
+        self._box_of: dict[str, Element] = {}
+        self._switching = False
 
     def of(self, element: Element) -> list[Element]:
         """Return controls that open an element; none if nothing does."""
@@ -427,8 +447,52 @@ class PageControls:
         if labels := element.get("aria-labelledby"):
             self._controls_by_key()
             controls += [self._tabs[label] for label in labels.split()[:4] if label in self._tabs]
-        controls += _control_beside(element) or self._tabs_of(element)
+        controls += self._control_beside(element) or self._tabs_of(element)
         return controls[:_MOST]
+
+    def _control_beside(self, element: Element) -> list[Element]:
+        """Return the control in the element right before or after one, or before its parent if it is the
+        first in it.
+        """
+        before = _sibling(element, after=False)
+        above = element.getparent()
+        if before is None and above is not None and above.tag not in ("body", "html"):
+            before = _sibling(above, after=False)
+        for neighbor in (before, _sibling(element, after=True)):
+            if neighbor is not None:
+                for inner in itertools.islice(neighbor.iter("*"), _MOST_NEIGHBORS):
+                    if not _is_control(inner) or not _can_be_used(inner):
+                        continue
+                    if inner.tag in ("label", "input") and "onclick" not in inner.attrib:
+                        if found := self._switch(inner):
+                            return found
+                    elif _opens_part(inner, neighbor):
+                        return [inner]
+        return []
+
+    def _switch(self, control: Element) -> list[Element]:
+        """Return the box that a label or an input is about and its label; none if it can switch nothing."""
+        if control.tag == "input" and control.get("type") == "button":
+            return [control]
+        if self._boxes is None:
+            boxes = self._root.xpath("//input[@type='checkbox' or @type='radio'][not(@disabled)]")
+            self._boxes = set(boxes)
+            self._box_of = {key: box for box in boxes if (key := box.get("id"))}
+            self._switching = self._has_switches()
+        box = control
+        if control.tag == "label":
+            within = next(control.iter("input"), None)
+            box = self._box_of.get(control.get("for") or "", within)
+        return [control, box] if self._switching and box is not None and box in self._boxes else []
+
+    def _has_switches(self) -> bool:
+        """Return whether something on the page can react to a box that is checked."""
+        if next(self._root.iter("script"), None) is not None:
+            return True
+        if any("stylesheet" in (link.get("rel") or "").lower() for link in self._root.iter("link")):
+            return True
+        styles = itertools.islice(self._root.iter("style"), _MOST_STYLES)
+        return any(":checked" in (style.text or "") for style in styles)
 
     def _tabs_of(self, element: Element) -> list[Element]:
         """Return the items of a row before a group of panels, if there is one for each panel."""
@@ -482,22 +546,6 @@ class PageControls:
         return self._targets
 
 
-def _control_beside(element: Element) -> list[Element]:
-    """Return the control in the element right before or after one, or before its parent if it is the first
-    in it.
-    """
-    before = _sibling(element, after=False)
-    above = element.getparent()
-    if before is None and above is not None and above.tag not in ("body", "html"):
-        before = _sibling(above, after=False)
-    for neighbor in (before, _sibling(element, after=True)):
-        if neighbor is not None:
-            for inner in itertools.islice(neighbor.iter("*"), _MOST_NEIGHBORS):
-                if _is_control(inner) and _can_be_used(inner) and _opens_part(inner, neighbor):
-                    return [inner]
-    return []
-
-
 def _opens_part(control: Element, neighbor: Element) -> bool:
     """Return whether a control beside a part opens it. ``neighbor`` is the element beside that has it."""
     if control.tag not in ("button", "a") or _has_behavior(control):
@@ -542,7 +590,7 @@ def _row_before(parent: Element, panels: list[Element]) -> list[Element]:
         for row in itertools.islice(before.iter("*"), _MOST_NEIGHBORS):
             items: dict[str, list[Element]] = {}
             for item in itertools.islice(row, 2 * _MOST_PANELS):
-                if isinstance(item.tag, str):
+                if isinstance(item.tag, str) and item.tag != "input":
                     items.setdefault(_first_class(item), []).append(item)
             for group in items.values():
                 if len(group) == len(panels) and all(map(_is_label, group)):
@@ -579,7 +627,7 @@ def _is_control(element: Element) -> bool:
         href = attributes.get("href", "#")
         return href in ("#", "") or href.lower().startswith("javascript:") or "data-toggle" in attributes
     if tag == "label":
-        return "for" in attributes
+        return True
     return tag == "input" and attributes.get("type") in ("checkbox", "radio", "button")
 
 
