@@ -19,6 +19,11 @@ from tabane.reader.formats.text import fence
 from tabane.reader.markdown import spans
 
 HYPHEN = re.compile(r"[\x02\xad\ufffe]")
+LINK_START, LINK_TEXT, LINK_END = "\ufdd0", "\ufdd1", "\ufdd2"  # around the number and the text of a link
+KEPT_HYPHEN = "\ufdd3"  # of a compound that is divided there
+LINK_MARKS = re.compile(f"{LINK_START}\\d+{LINK_TEXT}|{LINK_END}|{KEPT_HYPHEN}")
+_LINK_HEAD = re.compile(f"{LINK_START}\\d+{LINK_TEXT}")
+_INNER_HYPHEN = re.compile(f"[\x02\xad\ufffe](?!{LINK_END}?\\Z)")
 WIDE = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff01-\uff60]")
 _DIVIDED = re.compile(r"[a-z]-\Z")
 _LOWER = re.compile(r"[a-z]")
@@ -32,23 +37,34 @@ def joined(words: Iterable[PdfWord]) -> str:
     text = ""
     before: PdfWord | None = None
     for word in words:
+        own = word.text if word.link < 0 else f"{LINK_START}{word.link}{LINK_TEXT}{word.text}{LINK_END}"
         if before is None:
-            text = word.text
+            text = own
         elif word.glued and word.line == before.line:
-            text += word.text
+            text = _glued(text, own)
         elif abs(word.middle - before.middle) > max(before.size, word.size) * 0.6:
-            text = continued(text, word.text)
+            text = continued(text, own)
         elif _is_close(before, word):
-            text += word.text
+            text += own
         else:
-            text += " " + word.text
+            text += " " + own
         before = word
-    return HYPHEN.sub("", text[:-1]) + text[-1:]
+    return _INNER_HYPHEN.sub("", text)
+
+
+def _glued(text: str, own: str) -> str:
+    """Return two pieces of a word as one; a hyphen between them divides it."""
+    return continued(text, own) if HYPHEN.search(text.removesuffix(LINK_END)[-1:]) else text + own
 
 
 def without_hyphens(text: str) -> str:
     """Return text without the hyphens that only divide words at the end of lines."""
-    return HYPHEN.sub("", text)
+    return HYPHEN.sub("", text).replace(KEPT_HYPHEN, "-")
+
+
+def without_marks(text: str) -> str:
+    """Return text without the marks of links."""
+    return LINK_MARKS.sub("", without_hyphens(text))
 
 
 def _is_close(before: PdfWord, word: PdfWord) -> bool:
@@ -60,13 +76,19 @@ def _is_close(before: PdfWord, word: PdfWord) -> bool:
 
 def continued(text: str, line: str) -> str:
     """Return two lines as one: a word that was divided is whole again, Japanese has no space between."""
+    end = LINK_END if text.endswith(LINK_END) else ""
+    text = text.removesuffix(LINK_END)
+    head = _LINK_HEAD.match(line)
+    begin = line[head.end() : head.end() + 1] if head else line[:1]
+    if text.endswith(KEPT_HYPHEN):
+        return f"{text[:-1]}-{end}{line}"
     if HYPHEN.search(text[-1:]):
-        return text[:-1] + line
-    if _DIVIDED.search(text[-2:]) and _LOWER.match(line):
-        return text[:-1] + line
-    if WIDE.match(text[-1:]) and WIDE.match(line[:1]):
-        return text + line
-    return f"{text} {line}"
+        return text[:-1] + end + line
+    if _DIVIDED.search(text[-2:]) and _LOWER.match(begin):
+        return text[:-1] + end + line
+    if WIDE.match(text[-1:]) and WIDE.match(begin):
+        return text + end + line
+    return f"{text}{end} {line}"
 
 
 def by_height(words: Sequence[PdfWord]) -> list[list[PdfWord]]:
@@ -257,7 +279,7 @@ def _in_margins(lines: Sequence[PdfLine], height: float) -> Iterator[tuple[int, 
     for nth, line in enumerate(lines):
         if height * _MARGIN < line.top < height * (1 - _MARGIN) or len(line.text) > _LONGEST:
             continue
-        yield nth, _NUMBER.sub("#", line.text), line.top
+        yield nth, _NUMBER.sub("#", without_marks(line.text)), line.top
 
 
 _HEADING = 1.15  # times the letters of the text
@@ -324,7 +346,7 @@ def largest_heading(lines: Sequence[PdfLine]) -> str | None:
         if abs(line.size - largest.size) > 0.6:
             break
         text = continued(text, line.text)
-    return without_hyphens(text)[:300]
+    return without_marks(text)[:300]
 
 
 def blocks(lines: Sequence[PdfLine], styles: HeadingStyles) -> Iterator[tuple[int, str]]:
@@ -394,7 +416,7 @@ def _block_markdown(group: Sequence[PdfLine], edges: _ColumnEdges, styles: Headi
             if nth and group[nth - 1].top - line.top > line.size * 1.9:
                 code.append("")
             code.append(" " * min(200, round((line.left - edge) / line.wide)) + line.text)
-        return fence("\n".join(code), "")
+        return fence(without_marks("\n".join(code)), "")
     pieces = [group[0].text]
     for before, line in pairwise(group):
         if level or edges.is_full(before):
