@@ -38,6 +38,7 @@ from tabane.reader.formats.pdf.paragraphs import (
     blocks,
     heading_styles,
     largest_heading,
+    mend_divided_words,
     page_lines,
     running_lines,
 )
@@ -197,7 +198,7 @@ class _DocumentReader:
         self.document = document
         self.links = LinkTable()
         self._traits = document_traits(body)
-        self._budget, self._fonts = PdfBudget(), FontTable()
+        self._budget = PdfBudget()
         if self._traits.members:
             self._judge_layers_rightly()
         self._form = self._open_forms()
@@ -267,7 +268,7 @@ class _DocumentReader:
             drawing = page_drawing(page, frame, budget.objects, annotations.own)
             fine = may_hide(drawing) or bool(annotations.links or annotations.texts)
             words = page_words(
-                text, frame, self._fonts, _PAGE_WORDS, fine=fine, patterns=self._traits.patterns
+                text, frame, FontTable(), _PAGE_WORDS, fine=fine, patterns=self._traits.patterns
             )
         finally:
             text.close()
@@ -301,6 +302,7 @@ def _write_pages(pages: Sequence[_ReadPage], count: int, links: LinkTable) -> tu
     running = running_lines([PageLines(page.lines, page.height, bool(page.tables)) for page in pages])
     for number, page in enumerate(pages):
         page.lines = [line for nth, line in enumerate(page.lines) if (number, nth) not in running]
+    mend_divided_words([page.lines for page in pages if page.laid_out])
     styles = heading_styles([line for page in pages for line in page.lines])
     contents = [_page_parts(page, styles) for page in pages]
     _join_tables(contents)

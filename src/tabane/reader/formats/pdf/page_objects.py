@@ -116,6 +116,9 @@ _TYPED = re.compile(rb"mono|courier|consol|menlo|typewriter|cmtt|hack|firacode|s
 _BOLD = re.compile(rb"bold|black|heavy|cmbx|-w[6-9]\b|demi", re.I)
 _NUMBERED = re.compile(r"^ *\d{1,4} |(?<=\S) \d{1,4}\r?$", re.M)  # perhaps the number of a line, and its text
 _PATTERNS = 100  # of a page that are drawn
+_PLAIN_NAME = re.compile(  # of a font that is not bold, whatever the file says of its stems
+    rb"regular|roman|book|light|medium|(?:^|\+)(?:cm|lm|sf|ec)(?!b|rb|roman)[a-z]{1,5}\d", re.I
+)
 _CUT = 10  # characters after which a word without spaces is cut, so that its boxes are exact
 _FORCED_BOLD = 1 << 18
 
@@ -185,7 +188,7 @@ class _FontFacts:
 
 
 class FontTable:
-    """Facts of the fonts of a document, each asked for once."""
+    """Facts of the fonts of a page, each asked for once: the next page may have others at their addresses."""
 
     def __init__(self) -> None:
         self._known: dict[int, _FontFacts] = {}
@@ -201,7 +204,9 @@ class FontTable:
             name, flags = create_string_buffer(128), c_int()
             raw.FPDFText_GetFontInfo(text, index, name, len(name), byref(flags))
             weight = raw.FPDFText_GetFontWeight(text, index)
-            bold = bool(_BOLD.search(name.value)) or weight >= 600 or bool(flags.value & _FORCED_BOLD)
+            bold = bool(_BOLD.search(name.value)) or (
+                not _PLAIN_NAME.search(name.value) and (weight >= 600 or bool(flags.value & _FORCED_BOLD))
+            )
             embedded = bool(font) and raw.FPDFFont_GetIsEmbedded(font) == 1
             typed = bool(_TYPED.search(name.value))
             font_facts = self._known[address] = _FontFacts(bold, typed, embedded, bool(name.value))

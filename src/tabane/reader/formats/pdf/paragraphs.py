@@ -6,6 +6,7 @@ pages, are left out. The result is Markdown.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -282,6 +283,90 @@ def _in_margins(lines: Sequence[PdfLine], height: float) -> Iterator[tuple[int, 
         yield nth, _NUMBER.sub("#", without_marks(line.text)), line.top
 
 
+_AHEAD = 60  # lines after a divided word, among which is the one that goes on with it
+_VOCABULARY = 60_000  # words of a document
+_LATIN = re.compile(r"[A-Za-z]{2,}(?:-[A-Za-z]{2,})*")
+_FIRST = re.compile(r"[a-z]+")
+_LAST = re.compile(r"[A-Za-z]+(?=.\Z)", re.S)
+
+
+def mend_divided_words(pages: Sequence[list[PdfLine]]) -> None:
+    """Join words that are divided at the end of a column or a page, and keep the hyphens of compounds.
+
+    The rest of such a word is moved to the line where it begins. A hyphen stays if the document has the
+    compound elsewhere, or both of its parts but not the whole.
+    """
+    places = [(page, nth) for page, lines in enumerate(pages) for nth in range(len(lines))]
+    divided = [at for at, (page, nth) in enumerate(places) if _is_divided(pages[page][nth].text)]
+    if not divided:
+        return
+    known: Counter[str] = Counter()
+    for page, nth in places:
+        known.update(match.lower() for match in _LATIN.findall(pages[page][nth].text))
+        if len(known) > _VOCABULARY:
+            break
+    for at in divided[:5000]:
+        page, nth = places[at]
+        line = pages[page][nth]
+        rest = _rest_of_word(pages, places, at)
+        if rest is None:
+            continue
+        other, other_nth = places[rest]
+        next_line = pages[other][other_nth]
+        start = _FIRST.match(next_line.text)
+        end = _LAST.search(line.text)
+        if start is None or end is None:
+            continue
+        sign = KEPT_HYPHEN if _is_compound(end[0].lower(), start[0], known) else "\xad"
+        text = line.text[:-1] + sign
+        if rest > at + 1 or other != page or line.top <= next_line.top:
+            word, _, after = next_line.text.partition(" ")
+            text = continued(text, word)
+            pages[other][other_nth] = next_line._replace(text=after)
+        pages[page][nth] = line._replace(text=text)
+    for lines in pages:
+        lines[:] = [line for line in lines if line.text]
+
+
+def _is_divided(text: str) -> bool:
+    return bool(HYPHEN.search(text[-1:]) or _DIVIDED.search(text[-2:]))
+
+
+def _rest_of_word(
+    pages: Sequence[Sequence[PdfLine]], places: Sequence[tuple[int, int]], at: int
+) -> int | None:
+    """Return the place of the line that goes on with a divided word: the next, or one above it or elsewhere."""
+    page, nth = places[at]
+    line = pages[page][nth]
+    for place in range(at + 1, min(at + 1 + _AHEAD, len(places))):
+        other_page, other_nth = places[place]
+        if other_page > page + 1:
+            return None
+        other = pages[other_page][other_nth]
+        if abs(other.size - line.size) > 0.3 or not other.upright or not _FIRST.match(other.text):
+            continue
+        before = pages[other_page][other_nth - 1] if other_nth else None
+        is_next = place == at + 1 and other_page == page
+        starts = (
+            before is None
+            or before.top <= other.top
+            or abs(before.size - other.size) > 0.3
+            or before.top - other.top > 2.5 * other.size
+        )
+        if is_next or starts:
+            return place
+    return None
+
+
+def _is_compound(first: str, second: str, known: Counter[str]) -> bool:
+    """Return whether a hyphen at the end of a line is one that the word has elsewhere too."""
+    whole = known[first + second]
+    compound = known[f"{first}-{second}"]
+    if whole or compound:
+        return compound > whole
+    return len(first) > 3 and len(second) > 3 and known[first] > 0 and known[second] > 1
+
+
 _HEADING = 1.15  # times the letters of the text
 _LEVELS = 4
 _BULLET = re.compile(r"^(?:[•◦▪‣●○■□–·∙]|[-*] |\(?\d{1,3}[.)] )\s*")
@@ -407,6 +492,14 @@ def _is_continued(group: Sequence[PdfLine], line: PdfLine, leading: float, edges
     return 0 < before.top - line.top <= max(before.size, 1.0) * leading * room
 
 
+def _prose_edge(group: Sequence[PdfLine]) -> float:
+    """Return where full lines of a paragraph end; nowhere if most of its lines end elsewhere."""
+    left, right = min(line.left for line in group), max(line.right for line in group)
+    edge = right - (right - left) * 0.18
+    whole = sum(1 for line in group[:-1] if line.right >= edge and len(line.text) > 20)
+    return edge if len(group) > 2 and whole >= 0.6 * (len(group) - 1) else math.inf
+
+
 def _block_markdown(group: Sequence[PdfLine], edges: _ColumnEdges, styles: HeadingStyles) -> str:
     level = styles.level(group)
     if all(line.wide for line in group) and (len(group) > 1 or not level):
@@ -418,8 +511,9 @@ def _block_markdown(group: Sequence[PdfLine], edges: _ColumnEdges, styles: Headi
             code.append(" " * min(200, round((line.left - edge) / line.wide)) + line.text)
         return fence(without_marks("\n".join(code)), "")
     pieces = [group[0].text]
+    right = _prose_edge(group)
     for before, line in pairwise(group):
-        if level or edges.is_full(before):
+        if level or before.right >= right or edges.is_full(before):
             pieces[-1] = continued(pieces[-1], line.text)
         else:
             pieces.append(line.text)
