@@ -9,11 +9,12 @@ the next code block and took four times as long; PyMuPDF is AGPL.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from time import process_time
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from tabane.errors import ReadError
@@ -25,12 +26,20 @@ from tabane.reader.formats.pdf.annotations import (
     page_annotations,
     words_with_values,
 )
+from tabane.reader.formats.pdf.line_numbers import LineNumbers
 from tabane.reader.formats.pdf.marked_content import (
     document_traits,
     drop_false_replacements,
     with_plain_members,
 )
-from tabane.reader.formats.pdf.page_objects import FontTable, PdfFrame, page_drawing, page_words
+from tabane.reader.formats.pdf.page_objects import (
+    FontTable,
+    PageDrawing,
+    PdfFrame,
+    PdfWord,
+    page_drawing,
+    page_words,
+)
 from tabane.reader.formats.pdf.paragraphs import (
     HeadingStyles,
     PageLines,
@@ -42,7 +51,7 @@ from tabane.reader.formats.pdf.paragraphs import (
     page_lines,
     running_lines,
 )
-from tabane.reader.formats.pdf.seen_words import draw_order, may_hide, seen_words
+from tabane.reader.formats.pdf.seen_words import SeenWords, draw_order, may_hide, seen_words
 from tabane.reader.formats.pdf.tables import PdfTable, page_tables
 from tabane.reader.formats.text import LONGEST, broken
 from tabane.reader.markdown import spans
@@ -191,6 +200,17 @@ def _page_warnings(count: int, pages: Sequence[_ReadPage]) -> Iterator[Message]:
         )
 
 
+class _PageWords(NamedTuple):
+    """The words of a page that are seen, and what is drawn around them."""
+
+    words: list[PdfWord]
+    drawing: PageDrawing
+    frame: PdfFrame
+    seen: SeenWords
+    hidden: int
+    has_layout: bool
+
+
 class _DocumentReader:
     """Reads the pages of a document within its budget, and the links and forms on them."""
 
@@ -199,6 +219,7 @@ class _DocumentReader:
         self.links = LinkTable()
         self._traits = document_traits(body)
         self._budget = PdfBudget()
+        self._numbers = LineNumbers()
         if self._traits.members:
             self._judge_layers_rightly()
         self._form = self._open_forms()
@@ -232,20 +253,26 @@ class _DocumentReader:
         self.document.close()
 
     def read(self, most: int) -> list[_ReadPage]:
-        """Return at most so many pages."""
+        """Return at most so many pages. A page is laid out after the next two were read, which may show that
+        the document has line numbers.
+        """
         pages: list[_ReadPage] = []
+        waiting: deque[_PageWords] = deque()
         length = 0
-        last: PdfTable | None = None
         for number in range(most):
-            read = self._read_number(number, last)
-            pages.append(read)
-            last = read.tables[-1] if read.tables else None
-            length += read.length
+            read = self._read_number(number)
+            self._numbers.learn(read.words)
+            waiting.append(read)
+            if len(waiting) > 2:
+                pages.append(self._laid_out(waiting.popleft(), pages))
+            length += sum(len(word.text) + 1 for word in read.words)
             if length > LONGEST or self._budget.seconds > _WHOLE:
                 break
+        while waiting:
+            pages.append(self._laid_out(waiting.popleft(), pages))
         return pages
 
-    def _read_number(self, number: int, before: PdfTable | None) -> _ReadPage:
+    def _read_number(self, number: int) -> _PageWords:
         page = self.document[number]
         try:
             frame = _frame_of(page)
@@ -255,13 +282,11 @@ class _DocumentReader:
                 page = self.document[number]
             if self._budget.has_layout:
                 drop_false_replacements(self.document, number, page)
-            return self._read_page(page, frame, annotations, before)
+            return self._page_words(page, frame, annotations)
         finally:
             page.close()
 
-    def _read_page(
-        self, page: Any, frame: PdfFrame, annotations: PageAnnotations, before: PdfTable | None
-    ) -> _ReadPage:
+    def _page_words(self, page: Any, frame: PdfFrame, annotations: PageAnnotations) -> _PageWords:
         budget = self._budget
         text = page.get_textpage()
         try:
@@ -280,12 +305,21 @@ class _DocumentReader:
         budget.drawing -= process_time() - start
         late = [nth for nth, word in enumerate(seen.words) if draw_order(word, drawing) >= drawing.late]
         own_words = self.links.linked(words_with_values(seen.words, late, annotations), annotations.links)
-        tables = page_tables(own_words, drawing, before) if laid_out and budget.has_layout else []
+        return _PageWords(own_words, drawing, frame, seen, annotations.hidden, laid_out)
+
+    def _laid_out(self, read: _PageWords, pages: Sequence[_ReadPage]) -> _ReadPage:
+        words = self._numbers.without(read.words)
+        before = pages[-1].tables[-1] if pages and pages[-1].tables else None
+        has_layout = read.has_layout and self._budget.seconds < _LAYOUT
+        tables = page_tables(words, read.drawing, before) if has_layout else []
         inside = frozenset(nth for one in tables for nth in one.words)
-        lines = page_lines((nth, word) for nth, word in enumerate(own_words) if nth not in inside)
-        length = sum(len(word.text) + 1 for word in own_words)
-        hidden = seen.hidden + annotations.hidden
-        return _ReadPage(lines, tables, frame.height, length, hidden, seen.scan, laid_out, seen.complete)
+        lines = page_lines((nth, word) for nth, word in enumerate(words) if nth not in inside)
+        length = sum(len(word.text) + 1 for word in words)
+        hidden = read.seen.hidden + read.hidden
+        seen = read.seen
+        return _ReadPage(
+            lines, tables, read.frame.height, length, hidden, seen.scan, read.has_layout, seen.complete
+        )
 
 
 def _frame_of(page: Any) -> PdfFrame:
