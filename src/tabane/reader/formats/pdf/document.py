@@ -9,23 +9,36 @@ the next code block and took four times as long; PyMuPDF is AGPL.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from time import process_time
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.data_files import table
+from tabane.reader.formats.pdf.annotations import (
+    LinkTable,
+    PageAnnotations,
+    page_annotations,
+    words_with_values,
+)
+from tabane.reader.formats.pdf.line_numbers import LineNumbers
+from tabane.reader.formats.pdf.marked_content import (
+    document_traits,
+    drop_false_replacements,
+    with_plain_members,
+)
 from tabane.reader.formats.pdf.page_objects import (
     FontTable,
+    PageDrawing,
     PdfFrame,
-    may_hide,
+    PdfWord,
     page_drawing,
     page_words,
-    seen_words,
 )
 from tabane.reader.formats.pdf.paragraphs import (
     HeadingStyles,
@@ -34,9 +47,11 @@ from tabane.reader.formats.pdf.paragraphs import (
     blocks,
     heading_styles,
     largest_heading,
+    mend_divided_words,
     page_lines,
     running_lines,
 )
+from tabane.reader.formats.pdf.seen_words import SeenWords, draw_order, may_hide, seen_words
 from tabane.reader.formats.pdf.tables import PdfTable, page_tables
 from tabane.reader.formats.text import LONGEST, broken
 from tabane.reader.markdown import spans
@@ -108,15 +123,16 @@ def pdf_page(body: bytes, url: str) -> Page:
         if "password" in str(error).lower():
             raise ReadError(say("The PDF is protected with a password."), "key") from None
         raise broken(_PDF, error) from None
+    reader = _DocumentReader(document, body)
     try:
-        count = len(document)
-        pages = _read_pages(document, min(count, _PAGES))
+        count = len(reader.document)
+        pages = reader.read(min(count, _PAGES))
         if not any(page.length for page in pages):
             raise _without_text(count, pages)
-        about = document.get_metadata_dict()
+        about = reader.document.get_metadata_dict()
         name = PurePosixPath(unquote(url.partition("?")[0])).stem
         first = pages[0].lines if pages else []
-        markdown, cut = _write_pages(pages, count)
+        markdown, cut = _write_pages(pages, count, reader.links)
         return Page(
             url,
             markdown,
@@ -130,7 +146,7 @@ def pdf_page(body: bytes, url: str) -> Page:
     except (pypdfium2.PdfiumError, OSError) as error:
         raise broken(_PDF, error) from None
     finally:
-        document.close()
+        reader.close()
 
 
 def _without_text(count: int, pages: Sequence[_ReadPage]) -> ReadError:
@@ -184,56 +200,143 @@ def _page_warnings(count: int, pages: Sequence[_ReadPage]) -> Iterator[Message]:
         )
 
 
-def _read_pages(document: Any, most: int) -> list[_ReadPage]:
-    budget, fonts = PdfBudget(), FontTable()
-    pages: list[_ReadPage] = []
-    length = 0
-    last: PdfTable | None = None
-    for number in range(most):
-        page = document[number]
+class _PageWords(NamedTuple):
+    """The words of a page that are seen, and what is drawn around them."""
+
+    words: list[PdfWord]
+    drawing: PageDrawing
+    frame: PdfFrame
+    seen: SeenWords
+    hidden: int
+    has_layout: bool
+
+
+class _DocumentReader:
+    """Reads the pages of a document within its budget, and the links and forms on them."""
+
+    def __init__(self, document: Any, body: bytes) -> None:
+        self.document = document
+        self.links = LinkTable()
+        self._traits = document_traits(body)
+        self._budget = PdfBudget()
+        self._numbers = LineNumbers()
+        if self._traits.members:
+            self._judge_layers_rightly()
+        self._form = self._open_forms()
+
+    def _judge_layers_rightly(self) -> None:
+        import pypdfium2
+
+        changed = with_plain_members(self.document)
+        if changed is not None:
+            self.document.close()
+            self.document = pypdfium2.PdfDocument(changed)
+
+    def _open_forms(self) -> Any:
+        """Return the environment of the document's forms, None without any.
+
+        Pages do not enter it: PDFium would write the fields of each.
+        """
+        import pypdfium2.raw as raw
+
+        if raw.FPDF_GetFormType(self.document) == raw.FORMTYPE_NONE:
+            return None
+        self._form_info = raw.FPDF_FORMFILLINFO(version=2)
+        return raw.FPDFDOC_InitFormFillEnvironment(self.document, self._form_info)
+
+    def close(self) -> None:
+        """Close the document."""
+        import pypdfium2.raw as raw
+
+        if self._form:
+            raw.FPDFDOC_ExitFormFillEnvironment(self._form)
+        self.document.close()
+
+    def read(self, most: int) -> list[_ReadPage]:
+        """Return at most so many pages. A page is laid out after the next two were read, which may show that
+        the document has line numbers.
+        """
+        pages: list[_ReadPage] = []
+        waiting: deque[_PageWords] = deque()
+        length = 0
+        for number in range(most):
+            read = self._read_number(number)
+            self._numbers.learn(read.words)
+            waiting.append(read)
+            if len(waiting) > 2:
+                pages.append(self._laid_out(waiting.popleft(), pages))
+            length += sum(len(word.text) + 1 for word in read.words)
+            if length > LONGEST or self._budget.seconds > _WHOLE:
+                break
+        while waiting:
+            pages.append(self._laid_out(waiting.popleft(), pages))
+        return pages
+
+    def _read_number(self, number: int) -> _PageWords:
+        page = self.document[number]
         try:
-            read = _read_page(page, budget, fonts, last)
+            frame = _frame_of(page)
+            annotations = page_annotations(page, frame, self._form, renew=self._traits.renew)
+            if annotations.changed:
+                page.close()
+                page = self.document[number]
+            if self._budget.has_layout:
+                drop_false_replacements(self.document, number, page)
+            return self._page_words(page, frame, annotations)
         finally:
             page.close()
-        pages.append(read)
-        last = read.tables[-1] if read.tables else None
-        length += read.length
-        if length > LONGEST or budget.seconds > _WHOLE:
-            break
-    return pages
+
+    def _page_words(self, page: Any, frame: PdfFrame, annotations: PageAnnotations) -> _PageWords:
+        budget = self._budget
+        text = page.get_textpage()
+        try:
+            drawing = page_drawing(page, frame, budget.objects, annotations.own)
+            fine = may_hide(drawing) or bool(annotations.links or annotations.texts)
+            words = page_words(
+                text, frame, FontTable(), _PAGE_WORDS, fine=fine, patterns=self._traits.patterns
+            )
+        finally:
+            text.close()
+        laid_out = budget.has_layout
+        budget.words -= len(words)
+        budget.objects -= len(drawing.texts) + len(drawing.rules) + len(drawing.areas)
+        start = process_time()
+        seen = seen_words(words, page, frame, drawing, draws=budget.draws)
+        budget.drawing -= process_time() - start
+        late = [nth for nth, word in enumerate(seen.words) if draw_order(word, drawing) >= drawing.late]
+        own_words = self.links.linked(words_with_values(seen.words, late, annotations), annotations.links)
+        return _PageWords(own_words, drawing, frame, seen, annotations.hidden, laid_out)
+
+    def _laid_out(self, read: _PageWords, pages: Sequence[_ReadPage]) -> _ReadPage:
+        words = self._numbers.without(read.words)
+        before = pages[-1].tables[-1] if pages and pages[-1].tables else None
+        has_layout = read.has_layout and self._budget.seconds < _LAYOUT
+        tables = page_tables(words, read.drawing, before) if has_layout else []
+        inside = frozenset(nth for one in tables for nth in one.words)
+        lines = page_lines((nth, word) for nth, word in enumerate(words) if nth not in inside)
+        length = sum(len(word.text) + 1 for word in words)
+        hidden = read.seen.hidden + read.hidden
+        seen = read.seen
+        return _ReadPage(
+            lines, tables, read.frame.height, length, hidden, seen.scan, read.has_layout, seen.complete
+        )
 
 
-def _read_page(page: Any, budget: PdfBudget, fonts: FontTable, before: PdfTable | None) -> _ReadPage:
+def _frame_of(page: Any) -> PdfFrame:
     left, bottom, right, top = page.get_bbox()
     turn = page.get_rotation() // 90
     wide, high = right - left, top - bottom
-    frame = PdfFrame(left, bottom, high if turn % 2 else wide, wide if turn % 2 else high, turn)
-    text = page.get_textpage()
-    try:
-        drawing = page_drawing(page, frame, budget.objects)
-        words = page_words(text, frame, fonts, _PAGE_WORDS, fine=may_hide(drawing))
-    finally:
-        text.close()
-    laid_out = budget.has_layout
-    budget.words -= len(words)
-    budget.objects -= len(drawing.texts) + len(drawing.rules) + len(drawing.areas)
-    start = process_time()
-    seen = seen_words(words, page, frame, drawing, draws=budget.draws)
-    budget.drawing -= process_time() - start
-    tables = page_tables(seen.words, drawing, before) if laid_out and budget.has_layout else []
-    inside = frozenset(nth for one in tables for nth in one.words)
-    lines = page_lines((nth, word) for nth, word in enumerate(seen.words) if nth not in inside)
-    length = sum(len(word.text) + 1 for word in seen.words)
-    return _ReadPage(lines, tables, frame.height, length, seen.hidden, seen.scan, laid_out, seen.complete)
+    return PdfFrame(left, bottom, high if turn % 2 else wide, wide if turn % 2 else high, turn)
 
 
 Part = tuple[int, str | PdfTable]
 
 
-def _write_pages(pages: Sequence[_ReadPage], count: int) -> tuple[str, tuple[Message, ...]]:
+def _write_pages(pages: Sequence[_ReadPage], count: int, links: LinkTable) -> tuple[str, tuple[Message, ...]]:
     running = running_lines([PageLines(page.lines, page.height, bool(page.tables)) for page in pages])
     for number, page in enumerate(pages):
         page.lines = [line for nth, line in enumerate(page.lines) if (number, nth) not in running]
+    mend_divided_words([page.lines for page in pages if page.laid_out])
     styles = heading_styles([line for page in pages for line in page.lines])
     contents = [_page_parts(page, styles) for page in pages]
     _join_tables(contents)
@@ -244,9 +347,9 @@ def _write_pages(pages: Sequence[_ReadPage], count: int) -> tuple[str, tuple[Mes
             written.append(f"[p. {number}]")
         for _, part in parts:
             if isinstance(part, str):
-                written.append(part)
+                written.append(links.written(part))
                 continue
-            written_table = table([[spans.inline(cell) for cell in row] for row in part.rows])
+            written_table = table([[links.written(spans.inline(cell)) for cell in row] for row in part.rows])
             written.append(written_table.markdown)
             warnings.extend(written_table.warnings)
     return "\n\n".join(written), tuple(dict.fromkeys(warnings))
