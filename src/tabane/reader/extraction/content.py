@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +18,6 @@ from typing import Any, cast
 
 from tabane.reader.extraction import blocks
 from tabane.reader.extraction.blocks import (
-    INLINE,
     SILENT,
     BlockSegmentation,
     ContentBlock,
@@ -30,10 +28,12 @@ from tabane.reader.extraction.blocks import (
     nearest,
     up,
 )
+from tabane.reader.extraction.end_matter import with_end_matter
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
-from tabane.reader.extraction.html_tree import drop, open_noscripts, settle
+from tabane.reader.extraction.html_tree import open_noscripts, settle
 from tabane.reader.extraction.metadata import declared
 from tabane.reader.extraction.styles.shadow_trees import ShadowTrees, detach_shadow_trees
+from tabane.reader.extraction.tabs import label_panes, with_panes, write_line
 from tabane.reader.markdown.elements import EMPTY
 
 Node = Any
@@ -211,17 +211,17 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
             for block in blocks
         ]
     whole = sum(block.letters for block, out in zip(blocks, aside, strict=True) if not out)
-    kept = choice(cutting) if blocks else []
+    kept = with_panes(cutting, choice(cutting), detector.panes) if blocks else []
+    kept = with_end_matter(cutting, kept)
     kept = [keep and not out for keep, out in zip(kept, aside, strict=True)]
     letters = sum(block.letters for block, keep in zip(blocks, kept, strict=True) if keep)
     element = lowest(root, blocks, kept)
     visible = tuple(block.text for block, out in zip(blocks, aside, strict=True) if not out)
     seen = tuple(keep for keep, out in zip(kept, aside, strict=True) if not out)
     detector.set_lines_of_code()
-    tabs = tab_panes(root)
     hidden = pruned(root, cutting, kept)
     collapsed, late = marked(detector.collapsed, COLLAPSED), marked(detector.late, LATE)
-    label_panes(root, tabs)
+    label_panes(root, detector.panes)
     return PageContent(
         elements=(element,) if letters else (),
         letters=letters,
@@ -289,9 +289,6 @@ def _same_path_blocks(blocks: Sequence[ContentBlock]) -> dict[int, list[int]]:
 
 COLLAPSED = "(collapsed on the page)"
 LATE = "(hidden until a script shows it)"
-_LINES = frozenset(("p", "h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary", "figcaption", "caption"))
-_OUTSIDE = frozenset(("ul", "ol", "dl", "table", "pre", "blockquote", "figure"))
-_TABLE_PARTS = frozenset(("tr", "tbody", "thead", "tfoot"))
 
 
 def marked(elements: Iterable[Element], mark: str) -> int:
@@ -304,122 +301,6 @@ def marked(elements: Iterable[Element], mark: str) -> int:
             write_line(element, mark)
             count += 1
     return count
-
-
-def write_line(element: Element, mark: str) -> None:
-    """Write a line at the beginning of an element, before it if it can have none."""
-    tag = element.tag
-    if tag in INLINE or tag in _LINES:
-        element.text = f"{mark} {element.text or ''}"
-        return
-    if tag in _TABLE_PARTS:
-        cell = next(element.iter("td", "th"), None)
-        if cell is not None:
-            cell.text = f"{mark} {cell.text or ''}"
-        return
-    line = element.makeelement("p")
-    line.text = mark
-    if tag in _OUTSIDE:
-        element.addprevious(line)
-    elif tag == "details" and (summary := element.find("summary")) is not None:
-        element.insert(element.index(summary) + 1, line)
-    else:
-        line.tail, element.text = element.text, None
-        element.insert(0, line)
-
-
-_MOST_TABS = 500  # tabs of a page
-_MOST_IN_ROW = 24
-_LONGEST = 60  # characters of a label
-_NEAR = 3  # elements around a row that the panes may stand beside
-_TABS = " | ".join(
-    (
-        "//*[@role='tab']",
-        *(f"//*[@{name}='{kind}']" for name in ("data-bs-toggle", "data-toggle") for kind in ("tab", "pill")),
-    )
-)
-_ROWS = "//*[@role='tablist'] | //*[count(label[@for]) > 1 and count(*) = count(label) + count(input)]"
-_REFERENCES = ("aria-controls", "data-bs-target", "data-target", "href")
-_PANE = re.compile(
-    r"(?:^|[\s_-])(?:tab-?(?:s|bed)?-?(?:pane|panel|content|item|block)|panel|pane)(?:$|[\s_-])", re.I
-)
-
-
-def tab_panes(root: Element) -> list[tuple[Element, Element, str]]:
-    """Return each pane of tabs with the element of its label, and the label. The tree is not changed."""
-    tabs = list(islice(root.xpath(_TABS), _MOST_TABS))
-    rows = list(islice(root.xpath(_ROWS), _MOST_TABS))
-    if not tabs and not rows:
-        return []
-    ids = {element.get("id"): element for element in reversed(root.xpath("//*[@id]"))}
-    panes: dict[Element, Element] = {}
-    for tab in tabs:
-        names = (value.removeprefix("#") for at in (tab, *tab.iter("a")) for value in _reference_values(at))
-        pane = next((ids[name] for name in names if name in ids), None)
-        if pane is not None and pane is not tab:
-            panes.setdefault(pane, tab)
-    for pane in islice(root.xpath("//*[@role='tabpanel'][@aria-labelledby]"), _MOST_TABS):
-        tab = ids.get((pane.get("aria-labelledby") or "").partition(" ")[0])
-        if tab is not None and (tab in tabs or tab.tag in ("button", "label", "a")):
-            panes.setdefault(pane, tab)
-    named = set(panes.values())
-    for row in rows:
-        labels = [tab for tab in row.iter("*") if tab.get("role") == "tab"] or row.findall("label")
-        if 1 < len(labels) <= _MOST_IN_ROW and not named.intersection(labels):
-            panes.update(zip(_panes_of(row, len(labels)), labels, strict=False))
-    return [(pane, tab, label) for pane, tab in panes.items() if (label := _tab_label(tab))]
-
-
-def label_panes(root: Element, panes: Iterable[tuple[Element, Element, str]]) -> None:
-    """Write the labels at the beginning of the panes that are left of a page, and remove them elsewhere."""
-    for pane, tab, label in panes:
-        if not _is_in(pane, root) or not any(text.strip() for text in pane.itertext()):
-            continue
-        before = pane.getprevious()
-        if before is tab:  # the label stands there already
-            continue
-        write_line(pane, label)
-        row = tab.getparent() if _is_in(tab, root) else None
-        if row is not None:
-            drop(tab)
-            while row is not None and row is not root and not any(text.strip() for text in row.itertext()):
-                above = row.getparent()
-                drop(row)
-                row = above
-
-
-def _reference_values(tab: Element) -> Iterator[str]:
-    for name in _REFERENCES:
-        if (value := tab.get(name)) and (name != "href" or value.startswith("#")):
-            yield value.strip().partition(" ")[0]
-
-
-def _panes_of(row: Element, count: int) -> list[Element]:
-    """Return the panes of a row of tabs, in order: elements behind it, or in the element behind it."""
-    at = row
-    for _ in range(_NEAR):
-        after = [each for each in islice(at.itersiblings(), _MOST_IN_ROW + 1) if isinstance(each.tag, str)]
-        if len(after) >= count and all(
-            each.get("role") == "tabpanel" or _PANE.search(each.get("class") or "") is not None
-            for each in after[:count]
-        ):
-            return after[:count]
-        inside = [each for each in after[0] if isinstance(each.tag, str)] if after else []
-        if len(inside) == count:
-            return inside
-        at = at.getparent()
-        if at is None or at.tag in ("body", "main", "article") or after:
-            return []
-    return []
-
-
-def _tab_label(tab: Element) -> str:
-    text = " ".join("".join(islice(tab.itertext(), 20)).split())
-    return text if len(text) <= _LONGEST else ""
-
-
-def _is_in(element: Element, root: Element) -> bool:
-    return element is root or any(above is root for above in element.iterancestors())
 
 
 _MOSTLY = 0.5

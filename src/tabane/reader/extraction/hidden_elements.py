@@ -11,6 +11,7 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 from tabane.reader.extraction.blocks import INLINE, SILENT, iterwalk
@@ -19,6 +20,7 @@ from tabane.reader.extraction.styles.page_styles import PageStyles
 from tabane.reader.extraction.styles.shadow_trees import UNSEEN, ShadowTrees
 from tabane.reader.extraction.styles.sheet_rules import Declarations
 from tabane.reader.extraction.styles.visibility import ElementKind, Judgment, Reason, VisualState, judged
+from tabane.reader.extraction.tabs import TabPane, tab_panes
 
 Element = Any
 _READERS_ONLY = re.compile(
@@ -92,6 +94,11 @@ class HiddenElementDetector:
     def limited(self) -> bool:
         """Whether the style sheets are too large to be applied completely."""
         return self._styles.limited
+
+    @property
+    def panes(self) -> tuple[TabPane, ...]:
+        """The panes of tabs."""
+        return self._controls.panes
 
     def hides(self, element: Element) -> bool:
         """Return whether an element is hidden from readers; its ancestors are not judged."""
@@ -433,6 +440,7 @@ class PageControls:
         self._root = root
         self._by_key: dict[str, list[Element]] | None = None
         self._tabs: dict[str, Element] = {}
+        self._tab_by_pane: dict[Element, Element] | None = None
         self._targets: bool | None = None
         self._rows: dict[Element, dict[str, list[Element]]] = {}
         self._boxes: set[Element] | None = None
@@ -447,8 +455,20 @@ class PageControls:
         if labels := element.get("aria-labelledby"):
             self._controls_by_key()
             controls += [self._tabs[label] for label in labels.split()[:4] if label in self._tabs]
+        if (tab := self._tab_of(element)) is not None:
+            controls.append(tab)
         controls += self._control_beside(element) or self._tabs_of(element)
         return controls[:_MOST]
+
+    @cached_property
+    def panes(self) -> tuple[TabPane, ...]:
+        """The panes of tabs."""
+        return tuple(tab_panes(self._root))
+
+    def _tab_of(self, pane: Element) -> Element | None:
+        if self._tab_by_pane is None:
+            self._tab_by_pane = {each.pane: each.tab for each in self.panes}
+        return self._tab_by_pane.get(pane)
 
     def _control_beside(self, element: Element) -> list[Element]:
         """Return the control in the element right before or after one, or before its parent if it is the

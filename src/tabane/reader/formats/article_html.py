@@ -16,6 +16,7 @@ from lxml import etree
 from tabane.messages import say
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
 from tabane.reader.extraction.html_tree import drop, parsed_within_limits
+from tabane.reader.extraction.styles.shadow_trees import detach_shadow_trees
 from tabane.reader.formats.text import bounded, first_line
 from tabane.reader.markdown import markdown
 from tabane.reader.page import Page
@@ -50,7 +51,7 @@ def seen_html(source: str, url: str) -> SeenHtml:
 
 def drop_hidden(root: Element, body: Element) -> int:
     """Remove the elements of a body that readers do not see; return how many of them have text."""
-    detector = HiddenElementDetector(root)
+    detector = HiddenElementDetector(root, detach_shadow_trees(root))
     late = set(detector.late)
     todo, count = [body], 0
     while todo:

@@ -488,7 +488,7 @@ class Footnotes:
 
     def mark(self, link: HtmlElement) -> str | None:
         """Return the label of the note that this link leads to, if it is a reference."""
-        return self.marks.get(link.get("href", "")) if self.marks and _is_reference(link) else None
+        return self.marks.get(link.get("href", "")) if self.marks and is_reference(link) else None
 
     def note(self, element: HtmlElement) -> str | None:
         """Return the label of the note that this element is."""
@@ -505,7 +505,7 @@ def notes(elements: Sequence[HtmlElement]) -> Footnotes:
     for element in elements:
         for link in element.iter("a"):
             href = link.get("href", "")
-            if len(href) > 1 and href[0] == "#" and _is_reference(link):
+            if len(href) > 1 and href[0] == "#" and is_reference(link):
                 references.setdefault(href, link)
     if not references:
         return Footnotes()
@@ -520,7 +520,7 @@ def notes(elements: Sequence[HtmlElement]) -> Footnotes:
     return Footnotes(marks, labels, frozenset(_back_links(elements, labels)))
 
 
-def _is_reference(link: HtmlElement) -> bool:
+def is_reference(link: HtmlElement) -> bool:
     if not link.get("href", "").startswith("#"):
         return False
     parent = link.getparent()
@@ -535,16 +535,16 @@ def _note_ids(elements: Sequence[HtmlElement], ids: set[str]) -> set[str]:
     linking = _linking_back(elements)
     note_ids: set[str] = set()
     for element in elements:
-        marked = int(any(_is_marked(above) for above in element.iterancestors()))
+        marked = int(any(is_marked_as_notes(above) for above in element.iterancestors()))
         for event, note in iterwalk(element, events=("start", "end")):
-            if _is_marked(note):
+            if is_marked_as_notes(note):
                 marked += 1 if event == "start" else -1
             if event == "start" and note.tag in _NOTES and (marked or note in linking):
                 note_ids.add(note.get("id", ""))
     return note_ids & ids
 
 
-def _is_marked(element: HtmlElement) -> bool:
+def is_marked_as_notes(element: HtmlElement) -> bool:
     """Return whether the names of an element are those of footnotes."""
     attributes = element.attrib
     if not attributes:
