@@ -11,6 +11,7 @@ GATEWAYS := build/gateways
 TOKENS := build/tokens
 MILVUS := build/milvus
 CHROMA := build/chroma
+MANUALS := build/manuals
 # uv, npm and old versions of pip ignore the system's certificates, to which companies add their authority.
 CERTS := $(firstword $(wildcard $(SSL_CERT_FILE) /etc/ssl/certs/ca-certificates.crt \
   /etc/pki/tls/certs/ca-bundle.crt /etc/ssl/ca-bundle.pem))
@@ -36,6 +37,7 @@ GATEWAYS_READY := $(GATEWAYS)/.ready
 TOKENS_READY := $(TOKENS)/.ready-$(TIKTOKEN_VERSION)-$(JS_TIKTOKEN_VERSION)
 MILVUS_READY := $(MILVUS)/.ready-$(MILVUS_VERSION)
 CHROMA_READY := $(CHROMA)/.ready-$(CHROMA_VERSION)
+MANUALS_READY := $(MANUALS)/.ready
 NODE_RUNTIME := $(NODE)/.node-$(NODE_VERSION)
 CATALOGUES   := $(wildcard src/tabane/messages/locales/*/LC_MESSAGES/*.po)
 KERNEL       := src/tabane/engine/embedded/vectors/_kernel
@@ -44,7 +46,7 @@ KERNEL       := src/tabane/engine/embedded/vectors/_kernel
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help env node milvus chroma demo test landing everything prices mutants conformance package check \
+.PHONY: help env node milvus chroma manuals demo test landing everything prices mutants conformance package check \
   format bench bench-full bench-check bench-gateways bench-tokens lock clean
 
 help:
@@ -61,6 +63,7 @@ help:
 	@echo "make node         Node.js, npm servers, the Inspector and the conformance suite, into $(NODE)"
 	@echo "make milvus       a Milvus server for tests, into $(MILVUS)"
 	@echo "make chroma       Chroma's library for tests of the import, into $(CHROMA)"
+	@echo "make manuals      pages of Debian's documentation packages for tests of the reader, into $(MANUALS)"
 	@echo "make bench        measure for 20 minutes, and write the performance page (ARGS='--only vectors' to choose)"
 	@echo "make bench-full   the same with the parts that take long"
 	@echo "make bench-check  measure ratios, and compare them with the performance page"
@@ -203,6 +206,8 @@ node: $(NODE_READY)
 milvus: $(MILVUS_READY)
 
 chroma: $(CHROMA_READY)
+
+manuals: $(MANUALS_READY)
 else
 # With byte code, so that no process writes it into the folder later.
 LINKED = UV_COMPILE_BYTECODE=1 $(BIN)/python .ci/keep.py $(KEEP) $@ --link build/$@
@@ -217,6 +222,9 @@ milvus: | $(BIN)/uv
 
 chroma: | $(BIN)/uv
 	@$(LINKED) --by '$$(CHROMA_READY)' --by $(CHROMA_VERSION) -- $(MAKE) KEEP= CHROMA={} $@
+
+manuals: | $(ENV_READY)
+	@$(LINKED) --by '$$(MANUALS_READY)' --by tests/reader/quality/manuals.py -- $(MAKE) KEEP= MANUALS={} $@
 endif
 
 # If $(NODE) is a link to a folder that other checkouts use, a changed lock replaces the link.
@@ -258,6 +266,15 @@ $(CHROMA_READY): | $(BIN)/uv
 	@rm -rf $(CHROMA)
 	@$(UV) venv --quiet --python $(BIN)/python $(CHROMA)
 	@$(UV) pip install $(QUIET) --python $(CHROMA)/bin/python "chromadb==$(CHROMA_VERSION)"
+	@touch $@
+
+# Pages change with security updates: they are found by their path, not by a checksum.
+$(MANUALS_READY): tests/reader/quality/manuals.py | $(ENV_READY)
+	@command -v apt-get >/dev/null && command -v dpkg-deb >/dev/null || \
+	  { echo "make manuals needs apt-get and dpkg-deb, which Debian and its derivatives have." >&2; exit 1; }
+	@echo "manuals: pages of Debian's documentation packages into $(MANUALS) (60 MB to download)"
+	@rm -rf $(MANUALS)
+	@$(BIN)/python -m tests.reader.quality.manuals --fetch $(abspath $(MANUALS))
 	@touch $@
 
 clean:
