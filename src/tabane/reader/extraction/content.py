@@ -17,6 +17,7 @@ from math import exp
 from typing import Any, cast
 
 from tabane.reader.extraction import blocks
+from tabane.reader.extraction.asides import asides, without_empty_headings
 from tabane.reader.extraction.blocks import (
     SILENT,
     BlockSegmentation,
@@ -242,8 +243,14 @@ def title(root: Element) -> str:
 
 
 def choice(cutting: BlockSegmentation) -> list[bool]:
-    """Return which blocks are content: each is judged, then the best cut through all is made."""
-    return selected(cutting.blocks, _probability(cutting))
+    """Return which blocks are content: each is judged, then the best cut is made through all that are not
+    beside the content.
+    """
+    beside = asides(cutting, declared(cutting.boxes[0].element))
+    probability = [0.0 if out else p for p, out in zip(_probability(cutting), beside, strict=True)]
+    kept = selected(cutting.blocks, probability)
+    kept = [keep and not out for keep, out in zip(kept, beside, strict=True)]
+    return without_empty_headings(cutting.blocks, kept)
 
 
 def rows(cutting: BlockSegmentation, only: Sequence[int] | None = None) -> list[list[float]]:
