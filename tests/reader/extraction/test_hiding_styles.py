@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tabane.reader.extraction.article import extract
+from tabane.reader.extraction.content import LATE
 
 URL = "https://site.example/mill"
 PROSE = "".join(
@@ -83,6 +84,18 @@ def test_what_is_hidden_is_not_content(sheet: str, inside: str) -> None:
 @pytest.mark.parametrize(("sheet", "inside"), cases("show", *RULES))
 def test_what_is_not_hidden_is_content(sheet: str, inside: str) -> None:
     assert "Quill" in extract(page(sheet, inside.replace("{}", TEXT)), URL).markdown
+
+
+@pytest.mark.parametrize(("sheet", "inside"), cases("show", "late"))
+def test_what_a_known_script_fades_in_is_marked(sheet: str, inside: str) -> None:
+    markdown = extract(page(sheet, inside.replace("{}", TEXT)), URL).markdown
+    assert "Quill" in markdown
+    assert LATE in markdown
+
+
+@pytest.mark.parametrize(("sheet", "inside"), cases("hide", "late"))
+def test_what_no_known_script_fades_in_is_not_content(sheet: str, inside: str) -> None:
+    assert "Quill" not in extract(page(sheet, inside.replace("{}", TEXT)), URL).markdown
 
 
 OTHER_SHEET = "<link rel=stylesheet href=/a.css>"

@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import Any
 
 from tabane.reader.extraction.blocks import INLINE, SILENT, iterwalk
+from tabane.reader.extraction.fade_ins import FadeIns
 from tabane.reader.extraction.styles.declarations import declared
 from tabane.reader.extraction.styles.page_styles import PageStyles
 from tabane.reader.extraction.styles.shadow_trees import UNSEEN, ShadowTrees
@@ -35,9 +36,6 @@ _DECORATED = frozenset(
     ("font", "body", "table", "tr", "td", "th", "mark", "button", "dialog", "basefont", "details")
 )
 _MEDIA = ("img", "video", "picture", "canvas", "iframe", "svg", "object", "embed")
-_SCRIPTS = frozenset(
-    ("", "text/javascript", "module", "application/javascript", "text/ecmascript", "application/x-javascript")
-)
 _LATE = frozenset((Reason.OPACITY, Reason.VISIBILITY, Reason.PLACE, Reason.CLIP))
 _MOST_LISTINGS, _MOST_LINES = 500, 2_000
 _LINE_DISPLAYS = frozenset(("block", "flex", "grid", "list-item", "table", "table-row", "flow-root"))
@@ -54,6 +52,7 @@ _NEAR = 200
 _MOST_PARTS = 100
 """Begins and ends of elements in a control that are looked at."""
 _MOST_WRAPPERS = 8
+_MOST_TRIALS = 10_000
 _NOT_DECLARED: Declarations = ()
 _UNSEEN_BY_NAME: Declarations = (("clip", "rect(0,0,0,0)", False),)
 
@@ -68,10 +67,12 @@ class HiddenElementDetector:
         self.collapsed: list[Element] = []
         self.late: list[Element] = []
         self._root = root
-        self._styles = PageStyles(root, shadows)
+        self._fade_ins = FadeIns(root)
+        self._styles = PageStyles(root, shadows, self._fade_ins.classes)
         shadows.attach(root)
         self._controls = PageControls(root)
-        self._scripts = any((at.get("type") or "").lower() in _SCRIPTS for at in root.iter("script"))
+        self._scripts = self._fade_ins.any_script
+        self._trials = _MOST_TRIALS
         self._letters: int | None = None
         self._names: dict[str, Declarations] = {}
         self._painted = False
@@ -222,35 +223,54 @@ class HiddenElementDetector:
         """Hide an element, or keep it because it can be opened or will be shown."""
         if element.tag in ("img", "picture") and judgment.hidden in _LATE:
             return around if self._scripts else None  # it fades in when it is loaded
-        if not self._stays_visible(element, judgment):
+        state = self._kept_state(element, around, judgment)
+        if state is None:
             self._hidden[element] = judgment.hidden
-            return None
-        state = judgment.state
-        return self._shared_state(replace(state, visible=True, opacity=around.opacity, silence=Reason.NONE))
+        return state
 
     def _silence(self, element: Element, around: VisualState, judgment: Judgment) -> VisualState:
         """Return the state of an element whose own text is not visible, unless it stays."""
         state = judgment.state
         if state.silence is Reason.VISIBILITY and around.silence is not Reason.VISIBILITY:
-            if self._stays_visible(element, judgment):
-                return self._shared_state(replace(state, visible=True, silence=Reason.NONE))
-        elif (
-            state.silence is Reason.COLOR and state is not around and self._is_over_a_picture(element, state)
-        ):
+            return self._kept_state(element, around, judgment) or state
+        if state.silence is Reason.COLOR and state is not around and self._is_over_a_picture(element, state):
             return self._shared_state(replace(state, grounds=None, silence=Reason.NONE))
         return state
 
-    def _stays_visible(self, element: Element, judgment: Judgment) -> bool:
-        reason = judgment.hidden if judgment.hidden is not Reason.NONE else judgment.state.silence
+    def _kept_state(self, element: Element, around: VisualState, judgment: Judgment) -> VisualState | None:
+        """Return the state of an element that is kept although it is hidden now; None if it is not."""
         controls = self._controls.of(element)
         if controls:
             self._opened[element] = controls
-            return True
-        late = reason in _LATE and ((judgment.changing and self._scripts) or self._lenient)
-        if late or self._is_the_page(element):
+        elif (shown := self._faded_in(element, around, judgment)) is not None:
             self._waiting.append(element)
-            return True
-        return False
+            return shown
+        elif (self._lenient and _reason(judgment) in _LATE) or self._is_the_page(element):
+            self._waiting.append(element)
+        else:
+            return None
+        state = replace(judgment.state, visible=True, opacity=around.opacity, silence=Reason.NONE)
+        return self._shared_state(state)
+
+    def _faded_in(self, element: Element, around: VisualState, judgment: Judgment) -> VisualState | None:
+        """Return the state of an element after a script has faded it in; None if no known one does."""
+        if not self._scripts or _reason(judgment) not in _LATE or not self._trials:
+            return None
+        before = dict(element.items())
+        for after in self._fade_ins.after(before):
+            self._trials -= 1
+            for name, value in after.items():
+                element.set(name, value)
+            hints = self._known_names(after.get("class", ""))
+            shown = None if hints is None else self._judge(element, after, around, hints)
+            for name in after:
+                if name in before:
+                    element.set(name, before[name])
+                else:
+                    del element.attrib[name]
+            if hints is not None and (shown is None or _reason(shown) is Reason.NONE):
+                return around if shown is None else shown.state
+        return None
 
     def _is_the_page(self, element: Element) -> bool:
         """Return whether it is hidden until a script has run, because it holds the page itself."""
@@ -351,6 +371,11 @@ class HiddenElementDetector:
                     element.text = None
                     element.insert(0, wrapper)
                     self._hidden[wrapper] = reason
+
+
+def _reason(judgment: Judgment) -> Reason:
+    """Return why nothing is visible in an element, or its own text is not."""
+    return judgment.state.silence if judgment.hidden is Reason.NONE else judgment.hidden
 
 
 def _wrap_text(element: Element, text: str) -> Element:

@@ -6,7 +6,7 @@ Declarations that can hide text are known by group: what no declaration of a pag
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -74,10 +74,12 @@ class PageStyles:
     """Declarations for the elements of a page, by its own sheets and by the style attributes.
 
     What is in a shadow tree, and what its rules say of its host and of the contents of its slots, is matched
-    at once, while the trees are apart.
+    at once, while the trees are apart. ``classes`` are names that scripts may add to elements.
     """
 
-    def __init__(self, root: Element, shadows: ShadowTrees | None = None) -> None:
+    def __init__(
+        self, root: Element, shadows: ShadowTrees | None = None, classes: Collection[str] = ()
+    ) -> None:
         quirks = not root.getroottree().docinfo.doctype
         matcher = SelectorMatcher(root, _STEPS, quirks=quirks)
         self._document = _TreeStyles(root, _read_sheets(root, _MOST_LETTERS), matcher)
@@ -106,7 +108,7 @@ class PageStyles:
         effects = set[Effect]().union(*(tree.effects() for tree in self._trees))
         properties = active(frozenset(effects))
         for tree in self._trees:
-            tree.index_rules(properties)
+            tree.index_rules(properties, classes)
         if shadows and shadows.trees:
             self._match_trees(shadows, by_tree)
 
@@ -227,7 +229,7 @@ class _TreeStyles:
         self._active: frozenset[str] = frozenset()
         self._there: frozenset[str] = frozenset()
 
-    def index_rules(self, properties: frozenset[str]) -> None:
+    def index_rules(self, properties: frozenset[str], classes: Collection[str]) -> None:
         """Sort in the rules that set one of these properties, and custom ones."""
         self._active = properties
         if rules := self.sheets.rules.rules:
@@ -236,6 +238,7 @@ class _TreeStyles:
             for written in set(self.root.xpath(".//@class", smart_strings=False)):
                 found.update(f".{name}" for name in self.matcher.names(written))
             found.update(element.tag for element in self.root.iter("*"))
+            found.update(f".{self._cased(name)}" for name in classes)
             self._there = frozenset(found)
             self._index_rules(rules)
 
