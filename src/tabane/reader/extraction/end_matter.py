@@ -116,7 +116,7 @@ def _leave_contents_beside(places: _Places, kept: list[bool]) -> None:
         run = places.of(box)
         if not known[name] or not run or not numbers or 3 * box.letters > places.boxes[0].letters:
             continue
-        if box.element.tag in ("html", "body", "main", "article") or box.headings > 1:
+        if box.element.tag in ("html", "body", "main", "article") or box.headings > 1 or box.long:
             continue
         within = [number for number in run if kept[number]]
         if within and (within[0] == numbers[0] or within[-1] == numbers[-1]) and len(within) < len(numbers):
@@ -277,6 +277,8 @@ def _belongs_to_text(
             return True
     else:
         shared = _FOREIGN if "link card" in within else (*_FOREIGN, _SHARE)
+        if "card" in within and not _is_between_paragraphs(unit, places, kept):
+            return False
         if unit.letters > _LONGEST_CARD * len(run) or _is_foreign(unit, places, shared):
             return False
     after = _text_after(run[-1], places, kept, units)
@@ -286,6 +288,19 @@ def _belongs_to_text(
         if number in places.of(parent) and places.blocks[number].box.depth - parent.depth <= _NEAR
     )
     return before >= 0 and after >= 0 and next(near, -1) >= 0
+
+
+def _is_between_paragraphs(unit: ElementBox, places: _Places, kept: Sequence[bool]) -> bool:
+    """Return whether a part is right between two paragraphs that are content."""
+    run = places.of(unit)
+    return all(
+        0 <= number < len(kept)
+        and kept[number]
+        and places.blocks[number].box.parent is unit.parent
+        and places.blocks[number].box.element.tag in ("p", "pre", "blockquote", *_HEADINGS)
+        and 2 * places.blocks[number].linked < places.blocks[number].letters
+        for number in (run[0] - 1, run[-1] + 1)
+    )
 
 
 def _text_after(number: int, places: _Places, kept: Sequence[bool], units: dict[int, ElementBox]) -> int:
