@@ -20,6 +20,7 @@ from urllib.parse import unquote
 from tabane.errors import ReadError
 from tabane.messages import Message, say
 from tabane.reader.formats.data_files import table
+from tabane.reader.formats.ocr import INSTALLATION
 from tabane.reader.formats.pdf.annotations import (
     LinkTable,
     PageAnnotations,
@@ -51,6 +52,7 @@ from tabane.reader.formats.pdf.paragraphs import (
     page_lines,
     running_lines,
 )
+from tabane.reader.formats.pdf.scans import ScanReader
 from tabane.reader.formats.pdf.seen_words import SeenWords, draw_order, may_hide, seen_words
 from tabane.reader.formats.pdf.tables import PdfTable, page_tables
 from tabane.reader.formats.text import LONGEST, broken
@@ -93,6 +95,8 @@ _PDF = say("PDF")
 _PAGES = 1000
 _PAGE_WORDS = 1_500_000
 _ROWS = 900  # of a table over several pages
+_PICTURE = 0.7  # of a page is an image
+_STAMP = 60  # characters that a scanner or an archive writes on the image of a page
 
 
 @dataclass(slots=True)
@@ -107,6 +111,9 @@ class _ReadPage:
     scan: bool = False
     laid_out: bool = True
     complete: bool = True
+    picture: bool = False
+    recognized: str | None = None
+    """What OCR reads in the picture of the page; None if the page was not read so."""
 
 
 def pdf_page(body: bytes, url: str) -> Page:
@@ -127,8 +134,9 @@ def pdf_page(body: bytes, url: str) -> Page:
     try:
         count = len(reader.document)
         pages = reader.read(min(count, _PAGES))
+        scans = _read_scans(reader.document, pages)
         if not any(page.length for page in pages):
-            raise _without_text(count, pages)
+            raise _without_text(count, pages, scans)
         about = reader.document.get_metadata_dict()
         name = PurePosixPath(unquote(url.partition("?")[0])).stem
         first = pages[0].lines if pages else []
@@ -139,9 +147,9 @@ def pdf_page(body: bytes, url: str) -> Page:
             title=said_title(about, name) or largest_heading(first),
             author=said_author(about),
             date=said_date(about),
-            way="pdf",
+            way="ocr" if all(page.recognized is not None for page in pages) else "pdf",
             media_type="application/pdf",
-            warnings=(*_page_warnings(count, pages), *cut),
+            warnings=(*_page_warnings(count, pages, scans), *cut),
         )
     except (pypdfium2.PdfiumError, OSError) as error:
         raise broken(_PDF, error) from None
@@ -149,35 +157,91 @@ def pdf_page(body: bytes, url: str) -> Page:
         reader.close()
 
 
-def _without_text(count: int, pages: Sequence[_ReadPage]) -> ReadError:
+def _read_scans(document: Any, pages: Sequence[_ReadPage]) -> ScanReader:
+    """Read pages without text by OCR, and remove from the text layers of scans what their pictures lack."""
+    scans = ScanReader(document)
+    for number, page in enumerate(pages):
+        stamped = page.picture and not page.scan and page.length < _STAMP
+        if (stamped or not page.length) and (text := scans.text(number)) is not None:
+            if len(text) < 3 * page.length:
+                continue  # its own words say more
+            page.lines, page.tables = [], []
+            page.recognized, page.length = text, len(text)
+    for number, page in enumerate(pages):
+        picture = scans.picture_text(number) if page.scan else None
+        if picture is None:
+            continue
+        page.scan = False
+        whole = "".join(line.text for line in page.lines)
+        if page.tables or not picture.has(whole):
+            page.recognized, page.length = picture.markdown, len(picture.markdown)
+            page.hidden += 1 - picture.has(whole)
+            page.lines, page.tables = [], []
+            continue
+        lines = [line for line in page.lines if picture.has(line.text)]
+        page.hidden += len(page.lines) - len(lines)
+        page.lines = lines
+    return scans
+
+
+def _without_text(count: int, pages: Sequence[_ReadPage], scans: ScanReader) -> ReadError:
     if any(page.hidden for page in pages):
         return ReadError(
             say("The PDF has {pages} {pages:page|pages} and no text that readers see.", pages=count), "empty"
         )
+    if scans.works:
+        return ReadError(
+            say(
+                "The PDF has {pages} {pages:page|pages} and no text. OCR recognized none in the images.",
+                pages=count,
+            ),
+            "empty",
+        )
     return ReadError(
         say(
-            "The PDF has {pages} {pages:page|pages} and no text. The pages are images, "
-            "probably from a scanner.",
+            "The PDF has {pages} {pages:page|pages} and no text. The pages are images, probably from a "
+            "scanner. To read them, install tesseract with its languages: {command}",
             pages=count,
+            command=INSTALLATION,
         ),
         "empty",
     )
 
 
-def _page_warnings(count: int, pages: Sequence[_ReadPage]) -> Iterator[Message]:
+def _page_warnings(count: int, pages: Sequence[_ReadPage], scans: ScanReader) -> Iterator[Message]:
     if len(pages) < count:
         yield say(
             "Only the first {shown} of {all} {all:page is|pages are} shown.", shown=len(pages), all=count
         )
-    silent = sum(1 for page in pages if not page.length and not page.hidden)
+    silent = [page for page in pages if not page.length and not page.hidden and page.recognized is None]
     if silent:
-        yield say("{count} {count:page has|pages have} no text and may be images.", count=silent)
-    scans = sum(1 for page in pages if page.scan)
-    if scans:
+        yield say("{count} {count:page has|pages have} no text and may be images.", count=len(silent))
+    if any(page.picture for page in silent):
+        if scans.works:
+            yield say("There was no time to read them by OCR.")
+        else:
+            yield say(
+                "To read images of pages, install tesseract with its languages: {command}",
+                command=INSTALLATION,
+            )
+    recognized = sum(1 for page in pages if page.recognized)
+    if recognized:
+        yield say(
+            "The text of {count} {count:page|pages} was recognized in images (OCR), and may have errors.",
+            count=recognized,
+        )
+    if scans.compared:
+        yield say(
+            "{count} {count:page is a scan|pages are scans} with an invisible text layer. Only what OCR "
+            "reads in the image as well is shown.",
+            count=scans.compared,
+        )
+    layers = sum(1 for page in pages if page.scan)
+    if layers:
         yield say(
             "{count} {count:page is a scan|pages are scans}. The text comes from an invisible layer that "
             "a program recognized, and may differ from the image.",
-            count=scans,
+            count=layers,
         )
     hidden = sum(page.hidden for page in pages)
     if hidden:
@@ -317,8 +381,17 @@ class _DocumentReader:
         length = sum(len(word.text) + 1 for word in words)
         hidden = read.seen.hidden + read.hidden
         seen = read.seen
+        picture = read.drawing.covered(read.frame) >= _PICTURE
         return _ReadPage(
-            lines, tables, read.frame.height, length, hidden, seen.scan, read.has_layout, seen.complete
+            lines,
+            tables,
+            read.frame.height,
+            length,
+            hidden,
+            seen.scan,
+            read.has_layout,
+            seen.complete,
+            picture,
         )
 
 
@@ -357,6 +430,8 @@ def _write_pages(pages: Sequence[_ReadPage], count: int, links: LinkTable) -> tu
 
 def _page_parts(page: _ReadPage, styles: HeadingStyles) -> list[Part]:
     """Return the blocks and tables of a page in the order of its stream."""
+    if page.recognized is not None:
+        return [(0, page.recognized)] if page.recognized else []
     parts: list[Part] = [(min(one.words), one) for one in page.tables]
     if not page.laid_out:
         return [(0, spans.lines(spans.inline("\n".join(line.text for line in page.lines))))]
