@@ -511,27 +511,33 @@ def _asks(box: ElementBox) -> bool:
     return box.element.tag not in _PAGES and _NEWSLETTER_NAME.search(_names(box)) is not None
 
 
-def without_empty_headings(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> list[bool]:
-    """Return which blocks to keep, without the headings whose section lost all that it had.
+def without_empty_headings(
+    blocks: Sequence[ContentBlock], kept: Sequence[bool], beside: Sequence[bool]
+) -> list[bool]:
+    """Return which blocks to keep, without the headings of which nothing is left.
 
-    A section ends at the next heading of its level or above. One that had nothing keeps its heading.
+    Of such a section nothing is kept, and some of it is beside the content, or it is the end of the page. It
+    ends at the next heading of its level or above. A heading of a card, which has a link, stays.
     """
     choice = list(kept)
-    full = [False] * 7  # whether a block of the section at hand is kept, by the level of its heading
-    had = [False] * 7
+    full = [False] * 7  # whether something of the section is kept, by the level of its heading
+    lost = [True] * 7  # whether some of it is beside the content, or nothing that is kept follows
     for number in range(len(blocks) - 1, -1, -1):
-        tag = blocks[number].box.element.tag
+        block = blocks[number]
+        tag = block.box.element.tag
         if tag not in _HEADINGS:
-            had = [True] * 7
-            if choice[number]:
-                full = [True] * 7
+            if choice[number] and block.pieces:
+                full, lost = [True] * 7, [False] * 7
+            elif beside[number]:
+                lost = [True] * 7
             continue
         level = int(tag[1])
-        if choice[number] and had[level] and not full[level] and level > 1:
+        if level > 1 and lost[level] and not full[level] and not block.links:
             choice[number] = False
-        for at in range(level, 7):
-            full[at] = had[at] = False
-        for at in range(1, level):
-            full[at] = full[at] or choice[number]
-            had[at] = True
+        full[level:] = [False] * (7 - level)
+        if choice[number]:
+            full[:level] = [True] * level
+            lost = [False] * 7
+        elif beside[number]:
+            lost[:level] = [True] * level
     return choice

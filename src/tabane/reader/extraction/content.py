@@ -250,7 +250,7 @@ def choice(cutting: BlockSegmentation) -> list[bool]:
     probability = [0.0 if out else p for p, out in zip(_probability(cutting), beside, strict=True)]
     kept = selected(cutting.blocks, probability)
     kept = [keep and not out for keep, out in zip(kept, beside, strict=True)]
-    return without_empty_headings(cutting.blocks, kept)
+    return without_empty_headings(cutting.blocks, kept, beside)
 
 
 def rows(cutting: BlockSegmentation, only: Sequence[int] | None = None) -> list[list[float]]:
