@@ -45,6 +45,23 @@ CASES = {
         '<li><a data-bs-toggle="tab" href="#two">Yarn</a></li></ul><div class="tab-content">'
         '<div class="tab-pane active" id="one">{one}</div><div class="tab-pane" id="two">{two}</div></div>'
     ),
+    "VitePress with its style sheet": (
+        "<style>.vp-code-group .blocks div{{display:none}}"
+        ".vp-code-group .blocks .active{{display:block}}</style>"
+        '<div class="vp-code-group"><div class="tabs"><input type="radio" id="a1"><label for="a1">npm'
+        '</label><input type="radio" name="g" id="a2"><label for="a2">Yarn</label></div><div class="blocks">'
+        '<div class="active">{one}</div><div>{two}</div></div></div>'
+    ),
+    "Docusaurus without classes": (
+        '<div class="tabs-container"><ul role="tablist"><li role="tab">npm</li><li role="tab">Yarn</li></ul>'
+        '<div><div role="tabpanel">{one}</div><div role="tabpanel" hidden>{two}</div></div></div>'
+    ),
+    "Asciidoctor": (
+        '<div class="tabs"><div class="tablist"><ul><li id="t1" class="tab"><p>npm</p></li>'
+        '<li id="t2" class="tab"><p>Yarn</p></li></ul></div>'
+        '<div class="tabpanel" id="p1" aria-labelledby="t1">{one}</div>'
+        '<div class="tabpanel" id="p2" aria-labelledby="t2" hidden>{two}</div></div>'
+    ),
     "Starlight": (
         '<div><ul role="tablist"><li role="presentation"><a role="tab" href="#p1" id="t1">npm</a></li>'
         '<li role="presentation"><a role="tab" href="#p2" id="t2">Yarn</a></li></ul></div>'

@@ -29,10 +29,11 @@ _LONGEST_NOTE = 3_000  # letters
 _LONGEST_FIGURE = 1_500  # letters of a caption and of what is drawn
 _LONGEST_CARD = 600  # letters
 _LONGEST_NAME = 300  # characters
+_MOST_NOTES = 3_000
 _MOST_NAMED = 2_000  # elements within a note that are looked at
 _AROUND = 4  # elements around a note that may be marked as one for notes
 _WITHIN = 8  # elements around a block that may be its figure or card
-_NEAR = 3  # levels between a figure and the text beside it
+_NEAR = 4  # levels between a figure and the text beside it
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _FIGURES = frozenset(("figure", "figcaption", "caption"))
 
@@ -107,22 +108,27 @@ def with_end_matter(cutting: BlockSegmentation, kept: Sequence[bool]) -> list[bo
 def _leave_contents_beside(places: _Places, kept: list[bool]) -> None:
     """Leave tables of contents that come before or after all other content."""
     known: dict[str, bool] = {}
-    numbers = [number for number, keep in enumerate(kept) if keep]
+    first, last = kept.index(True), len(kept) - 1 - kept[::-1].index(True)
+    seen = -1  # number of the last block of a table of contents
     for box in places.boxes:
         get = box.element.get
         name = f"{get('class') or ''} {get('id') or ''} {get('aria-label') or ''}"[:_LONGEST_NAME]
         if name not in known:
             known[name] = _CONTENTS.search(name) is not None
         run = places.of(box)
-        if not known[name] or not run or not numbers or 3 * box.letters > places.boxes[0].letters:
+        if not known[name] or not run or run[-1] <= seen or 3 * box.letters > places.boxes[0].letters:
             continue
         if box.element.tag in ("html", "body", "main", "article") or box.headings > 1 or box.long:
             continue
-        within = [number for number in run if kept[number]]
-        if within and (within[0] == numbers[0] or within[-1] == numbers[-1]) and len(within) < len(numbers):
-            for number in within:
-                kept[number] = False
-            numbers = [number for number in numbers if kept[number]]
+        seen = run[-1]
+        if run[0] <= first and last <= run[-1]:
+            continue
+        if first in run or last in run:
+            kept[run[0] : run[-1] + 1] = [False] * len(run)
+        while not kept[first]:
+            first += 1
+        while not kept[last]:
+            last -= 1
 
 
 def _keep_notes(places: _Places, kept: list[bool]) -> None:
@@ -138,7 +144,7 @@ def _keep_notes(places: _Places, kept: list[bool]) -> None:
         found: list[int] = []
         for link in links:
             target = targets.get(unquote(link.get("href")[1:]))
-            if target is None or target in seen:
+            if target is None or target in seen or len(seen) >= _MOST_NOTES:
                 continue
             seen.add(target)
             for box in _boxes_of_note(link, target, box_of):
@@ -239,6 +245,7 @@ def _keep_figures(places: _Places, kept: list[bool]) -> None:
         if id(box) not in filled:
             units[id(box)] = units.get(id(box.parent), box)
     blocks = places.blocks
+    following = _next_kept(kept)
     number = 0
     before = -1  # number of the last text that is content
     while number < len(blocks):
@@ -249,7 +256,8 @@ def _keep_figures(places: _Places, kept: list[bool]) -> None:
             number += 1
             continue
         run = places.of(unit)
-        belongs = _belongs_to_text(unit, places, kept, units, before)
+        ends = following[run[-1]] not in places.of(unit.parent)
+        belongs = _belongs_to_text(unit, places, kept, units, before, ends)
         for each in run:
             kept[each] = kept[each] or (belongs and bool(blocks[each].pieces or blocks[each].pictures))
         if not belongs and any(blocks[each].pieces for each in run):
@@ -257,9 +265,27 @@ def _keep_figures(places: _Places, kept: list[bool]) -> None:
         number = run[-1] + 1
 
 
+def _next_kept(kept: Sequence[bool]) -> list[int]:
+    """Return for each block the number of the next one that was kept; the number of blocks if none is."""
+    following = [len(kept)] * len(kept)
+    for number in range(len(kept) - 2, -1, -1):
+        following[number] = number + 1 if kept[number + 1] else following[number + 1]
+    return following
+
+
 def _belongs_to_text(
-    unit: ElementBox, places: _Places, kept: Sequence[bool], units: dict[int, ElementBox], before: int
+    unit: ElementBox,
+    places: _Places,
+    kept: Sequence[bool],
+    units: dict[int, ElementBox],
+    before: int,
+    ends: bool,
 ) -> bool:
+    """Return whether a part without kept text is of the text: amid it, or a figure at its end.
+
+    ``before`` is the number of the last text before it, if that is content, else -1. ``ends``: nothing that
+    was kept comes after it in the same element.
+    """
     parent = unit.parent
     run = places.of(unit)
     if parent is None or unit.letters > _LONGEST_FIGURE * 4:
@@ -272,8 +298,7 @@ def _belongs_to_text(
             return False
         if _is_figure(parent) or (parent.parent is not None and _is_figure(parent.parent)):
             return True
-        last = not any(kept[run[-1] + 1 : places.of(parent)[-1] + 1])
-        if before >= places.of(parent)[0] and last and places.blocks[before].box.parent is parent:
+        if ends and before >= places.of(parent)[0] and places.blocks[before].box.parent is parent:
             return True
     else:
         shared = _FOREIGN if "link card" in within else (*_FOREIGN, _SHARE)

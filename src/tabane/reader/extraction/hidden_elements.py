@@ -450,7 +450,7 @@ _OPENING = re.compile(
     r"|더|펼치|보기",
     re.IGNORECASE,
 )
-_TARGET = ":target"
+_TARGET, _HOVER = ":target", ":hover"
 
 
 class PageControls:
@@ -467,6 +467,7 @@ class PageControls:
         self._tabs: dict[str, Element] = {}
         self._tab_by_pane: dict[Element, Element] | None = None
         self._targets: bool | None = None
+        self._hover: bool | None = None
         self._rows: dict[Element, dict[str, list[Element]]] = {}
         self._boxes: set[Element] | None = None
         self._box_of: dict[str, Element] = {}
@@ -482,6 +483,7 @@ class PageControls:
             controls += [self._tabs[label] for label in labels.split()[:4] if label in self._tabs]
         if (tab := self._tab_of(element)) is not None:
             controls.append(tab)
+        controls += self._mark_of_note(element)
         controls += self._control_beside(element) or self._tabs_of(element)
         return controls[:_MOST]
 
@@ -494,6 +496,23 @@ class PageControls:
         if self._tab_by_pane is None:
             self._tab_by_pane = {each.pane: each.tab for each in self.panes}
         return self._tab_by_pane.get(pane)
+
+    def _mark_of_note(self, element: Element) -> list[Element]:
+        """Return the mark of a note in its text, if a style sheet shows the note on hover (LaTeXML)."""
+        note = element.getparent()
+        if note is None or "ltx_note_" not in (element.get("class") or ""):
+            return []
+        note = note.getparent() if "ltx_note_outer" in (note.get("class") or "") else note
+        if note is None or "ltx_note" not in (note.get("class") or "").split() or not self._has_hover():
+            return []
+        return [mark for mark in note.iterchildren("sup") if mark.get("class") == "ltx_note_mark"][:1]
+
+    def _has_hover(self) -> bool:
+        """Return whether a style sheet of the page shows something on hover."""
+        if self._hover is None:
+            styles = itertools.islice(self._root.iter("style"), _MOST_STYLES)
+            self._hover = any(_HOVER in (style.text or "") for style in styles)
+        return self._hover
 
     def _control_beside(self, element: Element) -> list[Element]:
         """Return the control in the element right before or after one, or before its parent if it is the

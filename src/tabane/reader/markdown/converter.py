@@ -201,7 +201,8 @@ class MarkdownConverter:
 
     def _write_quotation(self, element: HtmlElement) -> list[MarkdownBlock]:
         blocks = self.blocks(element)
-        if all(block.kind == "code" for block in blocks):  # indented by the page, and quoted from nobody
+        # A page that indents listings, lists or tables this way quotes them from nobody.
+        if all(block.kind in ("code", "list", "table") for block in blocks):
             return blocks
         text = stacked(blocks)
         return [MarkdownBlock(quoted(text), "quotation")] if text else []
@@ -209,7 +210,7 @@ class MarkdownConverter:
     def _write_admonition(self, element: HtmlElement, what: Admonition) -> list[MarkdownBlock]:
         """Return an admonition: its kind and title, and its content below it.
 
-        It is a quotation if it has only paragraphs and lists in it.
+        It is a quotation if it has only paragraphs in it.
         """
         kind = what.kind.capitalize()
         title = ""
@@ -229,7 +230,7 @@ class MarkdownConverter:
             whole = blocks
         else:
             whole = [MarkdownBlock(f"**{title}**"), *blocks]
-        if any(block.kind not in ("paragraph", "list", "quotation") for block in whole):
+        if any(block.kind not in ("paragraph", "quotation") for block in whole):
             return whole
         return [MarkdownBlock(quoted(stacked(whole)), "quotation")]
 

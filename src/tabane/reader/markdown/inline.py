@@ -62,6 +62,7 @@ _VALUE = re.compile(r"[-+−\u2212]?\d+|[A-Za-z]|[-+−\u2212]?\w\s*[-+−\u2212
 _BETWEEN = {"li": " • ", "tr": " • ", "td": " / ", "th": " / "}
 """Written between items, and between rows and cells of a table that is in a cell of another one."""
 _LONGEST_VALUE = 40  # characters of an exponent or an index
+_LONGEST_SIGN = 12  # characters of a sign that is a link to a heading
 _LONGEST_PERMALINK = 120  # characters
 _MOST_WORDS = 300  # characters of a text that is shown only if a picture or a player is missing
 _EMOJI = 40  # characters of the name of one
@@ -129,6 +130,8 @@ class InlineConverter:
                     self._write_block(tag, element, pieces)
                 elif tag not in SILENT:
                     pieces.extend(self.pieces(element))
+                    if tag == "span" and "ltx_tag" in classes(element):
+                        pieces.append(" ")  # its margin is in a style sheet
         finally:
             self._depth -= 1
 
@@ -142,7 +145,7 @@ class InlineConverter:
         if element.tag == "button":
             words = [*names, element.get("aria-label", ""), text_of(element, 20)[:20]]
             return bool(_COPY.search(" ".join(words)))
-        if _ANCHORS.intersection(names) and (text := short_text(element, 12)) is not None:
+        if _ANCHORS.intersection(names) and (text := short_text(element, _LONGEST_SIGN)) is not None:
             return element.tag != "a" or not re.search(r"\w{3}", text) or "headerlink" in names
         return "katex-html" in names or rendered(element) or not _OWN_MARKS.isdisjoint(names)
 
@@ -345,6 +348,8 @@ def is_permalink(link: HtmlElement) -> bool:
     text = short_text(link, _LONGEST_PERMALINK)
     if text is None:
         return False
+    if "headerlink" in classes(link):
+        return len(text) <= _LONGEST_SIGN
     parent = link.getparent()
     titles = parent is not None and parent.tag in _TITLED
     if _SIGNS.fullmatch(text):
