@@ -355,9 +355,15 @@ class _DocumentReader:
         text = page.get_textpage()
         try:
             drawing = page_drawing(page, frame, budget.objects, annotations.own)
-            fine = may_hide(drawing) or bool(annotations.links or annotations.texts)
+            boxes = [box for link in annotations.links for box in link.boxes]
+            boxes.extend(value.box for value in annotations.texts)
             words = page_words(
-                text, frame, FontTable(), _PAGE_WORDS, fine=fine, patterns=self._traits.patterns
+                text,
+                frame,
+                _PAGE_WORDS,
+                fine=may_hide(drawing),
+                patterns=self._traits.patterns,
+                boxes=boxes,
             )
         finally:
             text.close()

@@ -14,7 +14,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-from tabane.reader.formats.pdf.page_objects import PdfWord
+from tabane.reader.formats.pdf.page_objects import PdfWord, centers
 from tabane.reader.formats.pdf.paragraphs import WIDE, by_height
 
 _NUMBER = re.compile(r"\d{1,4}\Z")
@@ -152,6 +152,8 @@ def _numbers_lines(column: Sequence[PdfWord], body: Sequence[PdfWord]) -> bool:
     top, bottom = column[0].top + 2, column[-1].bottom - 2
     left, right = min(word.left for word in column), max(word.right for word in column)
     beside = [word for word in body if bottom <= word.middle <= top]
+    if _numbers_code(column, beside):
+        return True
     if any(word.left < right + 1 and left - 1 < word.right for word in beside):
         across = sum(1 for word in beside if word.left < right + 1 and left - 1 < word.right)
         if across > len(column) * 0.15:
@@ -169,6 +171,19 @@ def _numbers_lines(column: Sequence[PdfWord], body: Sequence[PdfWord]) -> bool:
     elif even < 0.7 * len(pitches) or len(rows) < len(column) * min(step, 4) * 0.6:
         return False
     return _is_running_text(rows)
+
+
+def _numbers_code(column: Sequence[PdfWord], beside: Sequence[PdfWord]) -> bool:
+    """Return whether a column counts the lines of a listing, which stand between lines of text perhaps."""
+    heights = sorted(word.middle for word in beside if word.style.typed)
+    if _step_of(column) != 1 or not heights:
+        return False
+    lines = len(centers(heights, 3.0))
+    near = 0
+    for word in column:
+        at = bisect_left(heights, word.middle - 3.5)
+        near += at < len(heights) and heights[at] <= word.middle + 3.5
+    return near >= 0.8 * len(column) and len(column) >= 0.6 * lines
 
 
 def _is_running_text(rows: Sequence[Sequence[PdfWord]]) -> bool:

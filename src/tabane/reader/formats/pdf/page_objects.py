@@ -8,7 +8,7 @@ from the lower left corner of what is shown of the page, as it is turned.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import (
     CFUNCTYPE,
     byref,
@@ -114,7 +114,10 @@ _RESERVED = re.compile("[\ufdd0-\ufdef]")  # no characters of any text: the mark
 _DIVISION = "\x02\xad\ufffe"  # a hyphen at the end of a line, after which PDFium goes on with the same word
 _TYPED = re.compile(rb"mono|courier|consol|menlo|typewriter|cmtt|hack|firacode|sourcecode", re.I)
 _BOLD = re.compile(rb"bold|black|heavy|cmbx|-w[6-9]\b|demi", re.I)
-_NUMBERED = re.compile(r"^ *\d{1,4} |(?<=\S) \d{1,4}\r?$", re.M)  # perhaps the number of a line, and its text
+_NUMBERED = re.compile(r"^\d{1,4} | \d{1,4}$")  # perhaps the number of a line, and its text
+_FEW_WORDS = 8  # of a line whose gaps are measured
+_COLUMN_GAP = 0.8  # times the size of the font
+_BOXES = 200  # that are compared with each line
 _PATTERNS = 100  # of a page that are drawn
 _PLAIN_NAME = re.compile(  # of a font that is not bold, whatever the file says of its stems
     rb"regular|roman|book|light|medium|(?:^|\+)(?:cm|lm|sf|ec)(?!b|rb|roman)[a-z]{1,5}\d", re.I
@@ -214,24 +217,35 @@ class FontTable:
 
 
 def page_words(
-    text: Any, frame: PdfFrame, fonts: FontTable, most: int, *, fine: bool = True, patterns: bool = False
+    text: Any,
+    frame: PdfFrame,
+    most: int,
+    *,
+    fine: bool = True,
+    patterns: bool = False,
+    boxes: Sequence[PdfBox] = (),
 ) -> list[PdfWord]:
     """Return at most so many words of a text page, in the order of the page's own stream.
 
-    Without ``fine`` a line that is drawn at once, with its spaces, is one word. ``patterns``: the document
-    has some, and text may be filled with them.
+    Without ``fine`` a line that is drawn at once, with its spaces, is one word: unless it meets one of the
+    ``boxes``, or begins or ends with a number. ``patterns``: the document has some, and text may be filled
+    with them.
     """
-    reader = _WordReader(text, frame, fonts, patterns=patterns)
+    reader = _WordReader(text, frame, FontTable(), patterns=patterns)
     words: list[PdfWord] = []
     at = 0
-    characters = _page_characters(text)
-    fine = fine or len(_NUMBERED.findall(characters)) >= 5
-    for number, line in enumerate(characters.split("\r\n")):
+    fine = fine or len(boxes) > _BOXES
+    for number, line in enumerate(_page_characters(text).split("\r\n")):
         core = line.strip()
         first = at + len(line) - len(line.lstrip())
-        if core and not fine and reader.is_one(core, first):
+        if core and not fine and not _NUMBERED.search(core) and reader.is_one(core, first):
             whole = reader.piece(core, first, first + len(core) - 1, number)
-            if whole.left >= 0 and whole.right <= frame.width:
+            inside = whole.left >= 0 and whole.right <= frame.width
+            if (
+                inside
+                and not (boxes and any(box.meets(whole.box) for box in boxes))
+                and not reader.has_gap(core, first, whole)
+            ):
                 words.append(whole)
                 at += len(line) + 2
                 continue
@@ -294,6 +308,19 @@ class _WordReader:
                 return False
             at = line.find(" ", at + 1)
         return own is not None
+
+    def has_gap(self, line: str, first: int, whole: PdfWord) -> bool:
+        """Return whether a line that is drawn at once has columns: looked for in short and in wide lines."""
+        spaces = line.count(" ")
+        if not spaces or (spaces > _FEW_WORDS and whole.right - whole.left < len(line) * 0.5 * whole.size):
+            return False
+        at = line.find(" ")
+        while at >= 0:
+            gap = self._char_box(first + at + 1)[0] - self._char_box(first + at - 1)[2]
+            if gap > _COLUMN_GAP * whole.size:
+                return True
+            at = line.find(" ", at + 1)
+        return False
 
     def _word_cuts(self, word: str, first: int) -> Iterator[tuple[int, int]]:
         address, page = self._address, self._page

@@ -207,11 +207,14 @@ _GAP = 0.85  # times the size of the font, between words of different columns
 _BETWEEN = 0.15  # times the size of the font, between text objects, where each line of a text is one object
 _MOST_WORDS = 20_000  # of a page whose tables are looked for
 _MOST_COLUMNS = 60
+_MOST_CUTS = 300  # in a run of lines
 _SHARE, _NARROW_SHARE = 0.33, 0.42  # of lines, which have words on both sides of a gap between columns
 _LONG_WORD = 10  # characters: words are not cut where lines are drawn at once
 _PROSE = 24  # letters of a line of running text in a column
 _LEADER = re.compile(r"(?:[.·…‥]\s?){4}")
-_MARK = re.compile(r"(?:[•◦▪‣●○■□–·∙*-]|\(?\w{1,3}[.):])\Z")
+_MARK = re.compile(r"(?:[•◦▪‣●○■□☐☑–·∙*-]|\(?\w{1,3}[.):]|\[[\w+]{1,12}\])\Z")
+_SECTION = re.compile(r"(?:[A-Z]|[IVX]{1,5}|\d{1,2}(?:\.\d{1,3}){0,3})\.?(?:\s|\Z)")
+_TITLE = re.compile(r"(?:Table|Tab\.|Figure|Fig\.|表|図)\s*[\dIVX]{1,4}|.{3,80}[::]\Z", re.I)
 _NUMBER = re.compile(r"\d{1,4}\Z")
 
 Row = list[PdfWord]
@@ -293,11 +296,14 @@ class _PageTables:
         between = _BETWEEN if _draws_whole_lines(by_height(words)) else None
         for part in text_columns(words):
             lines = by_height(part)
-            for first, last in _table_runs(lines, between):
-                ordered = sorted(
-                    (word for line in lines[first:last] for word in line), key=lambda word: numbers[id(word)]
-                )
-                table = self._aligned_rows(lines[first:last], ordered, between)
+            runs = (
+                run
+                for first, last in _table_runs(lines, between)
+                for run in _stacked_parts(lines[first:last], between)
+            )
+            for run in runs:
+                ordered = sorted((word for line in run for word in line), key=lambda word: numbers[id(word)])
+                table = self._aligned_rows(run, ordered, between)
                 if table is not None:
                     rows, inner = table
                     own = frozenset(numbers[id(word)] for word in ordered)
@@ -453,13 +459,19 @@ def _table_runs(lines: list[Row], between: float | None) -> Iterator[tuple[int, 
         left, right = lines[at][0].left, max(word.right for word in lines[at])
         while end < len(lines):
             line = lines[end]
-            if lines[end - 1][0].middle - line[0].middle > 3.2 * max(line[0].size, lines[end - 1][0].size):
+            size, above = line[0].size, lines[end - 1][0].size
+            if lines[end - 1][0].middle - line[0].middle > 3.2 * max(size, above):
                 break
+            if not 0.82 < size / max(above, 0.1) < 1.22:
+                break  # a heading
             if several[end]:
                 last = end
                 left, right = min(left, line[0].left), max(right, max(word.right for word in line))
             elif not _is_within(line, left, right):
-                break
+                below = lines[end + 1] if end + 1 < len(lines) and several[end + 1] else None
+                if below is None or end > at + 2 or not _has_head(below, line, left, right):
+                    break  # no name of a group of rows, below a head without a first cell
+                left = line[0].left
             end += 1
         while last + 1 < end and _goes_on(lines[last], lines[last + 1]):
             last += 1
@@ -480,6 +492,58 @@ def _is_within(line: Row, left: float, right: float) -> bool:
     """Return whether a line with one segment can be a part of a cell."""
     wide = max(word.right for word in line) - line[0].left
     return wide < 0.62 * (right - left) and line[0].left >= left - 3
+
+
+def _has_head(row: Row, line: Row, left: float, right: float) -> bool:
+    """Return whether a row begins near a line that is left of the head, and ends below the head."""
+    near = line[0].middle - row[0].middle < 3.2 * row[0].size
+    begins = abs(row[0].left - line[0].left) < 3 * row[0].size and row[0].left < left
+    return near and begins and abs(max(word.right for word in row) - right) < row[0].size
+
+
+def _stacked_parts(lines: Sequence[Row], between: float | None) -> Iterator[list[Row]]:
+    """Yield the parts of lines that are tables of their own: below a title, or with other columns.
+
+    A title, a line with one piece of text before such a part, is no part of it.
+    """
+    several = [_has_columns(line, between) for line in lines]
+    heights = [sum(word.middle for word in line) / len(line) for line in lines]
+    pitches = [one - other for one, other in pairwise(heights)]
+    usual = median(pitches) if pitches else 0.0
+    cuts = [
+        nth
+        for nth in range(1, len(lines))
+        if not several[nth] or pitches[nth - 1] > 1.3 * usual
+    ]  # fmt: skip
+    start = 0
+    for at, cut in enumerate(cuts[:_MOST_CUTS]):
+        if cut <= start:
+            continue
+        begin = next((nth for nth in range(cut, len(lines)) if several[nth]), None)
+        if begin is None:
+            break
+        end = next((nth for nth in cuts[at + 1 :] if nth > begin), len(lines))
+        titled = begin > cut and _TITLE.match(" ".join(word.text for word in lines[begin - 1]))
+        if sum(several[start:cut]) > 1 and (
+            titled or _have_other_columns(lines[start:cut], lines[begin:end], between)
+        ):
+            yield list(lines[start:cut])
+            start = begin
+    yield list(lines[start:])
+
+
+def _have_other_columns(above: Sequence[Row], below: Sequence[Row], between: float | None) -> bool:
+    """Return whether two groups of rows have no common column but the first."""
+    if len(below) < 2:
+        return False
+    upper, lower = (
+        [_line_segments(line, _GAP, between) for line in lines if _has_columns(line, between)]
+        for lines in (above, below)
+    )
+    if not upper or len(lower) < 2:
+        return False
+    columns = [merged_spans([span for line in rows for span in line[1:]], 0.0) for rows in (upper, lower)]
+    return not any(one[0] < other[1] and other[0] < one[1] for one in columns[0] for other in columns[1])
 
 
 def _goes_on(above: Row, line: Row) -> bool:
@@ -643,11 +707,27 @@ def _wide_length(text: str) -> int:
 
 
 def _is_list(rows: Rows) -> bool:
-    """Return whether rows are items with their marks, or lines of a table of contents with page numbers."""
+    """Return whether rows are items with their marks or numbers, or lines of a table of contents."""
+    if _is_contents(rows):
+        return True
     if len(rows[0]) != 2:
         return False
     firsts = [row[0] for row in rows if row[0]]
     if sum(1 for cell in firsts if _MARK.match(cell)) * 10 >= len(firsts) * 7:
         return True
-    numbers = [int(row[1]) for row in rows if _NUMBER.match(row[1])]
-    return len(numbers) == len(rows) and numbers == sorted(numbers) and len(rows) > 3
+    counts = [int(cell) for cell in firsts if _NUMBER.match(cell)]
+    if len(counts) < 3 or not _NUMBER.match(firsts[0]):
+        return False
+    rising = sum(1 for one, other in pairwise(counts) if other == one + 1)
+    return len(counts) * 10 >= len(firsts) * 7 and rising * 10 >= (len(counts) - 1) * 8
+
+
+def _is_contents(rows: Rows) -> bool:
+    """Return whether rows end in the numbers of pages, and begin with those of sections if they are few."""
+    numbers = [int(row[-1]) for row in rows if _NUMBER.match(row[-1])]
+    if len(numbers) != len(rows) or numbers != sorted(numbers):
+        return False
+    if len(rows[0]) == 2 and len(rows) > 3:
+        return True
+    sections = sum(1 for row in rows if not row[0] or _SECTION.match(row[0]))
+    return len(rows[0]) <= 3 and len(rows) >= 3 and sections * 10 >= len(rows) * 9
