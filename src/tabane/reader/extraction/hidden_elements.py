@@ -26,7 +26,7 @@ from tabane.reader.extraction.drawings import (
 from tabane.reader.extraction.fade_ins import FadeIns
 from tabane.reader.extraction.styles.declarations import declared
 from tabane.reader.extraction.styles.page_styles import PageStyles
-from tabane.reader.extraction.styles.shadow_trees import UNSEEN, ShadowTrees
+from tabane.reader.extraction.styles.shadow_trees import UNSEEN, ShadowTrees, detach_shadow_trees
 from tabane.reader.extraction.styles.sheet_rules import Declarations
 from tabane.reader.extraction.styles.visibility import ElementKind, Judgment, Reason, VisualState, judged
 
@@ -72,10 +72,12 @@ _UNSEEN_BY_NAME: Declarations = (("clip", "rect(0,0,0,0)", False),)
 class HiddenElementDetector:
     """Detects elements of a page that are invisible and that no click makes appear.
 
-    Text that is invisible beside visible elements is put into elements of its own, in place.
+    Text that is invisible beside visible elements is put into elements of its own, in place. Shadow trees are
+    put into the page; ``shadows`` are those that were taken out of it before.
     """
 
-    def __init__(self, root: Element, shadows: ShadowTrees) -> None:
+    def __init__(self, root: Element, shadows: ShadowTrees | None = None) -> None:
+        shadows = detach_shadow_trees(root) if shadows is None else shadows
         self.collapsed: list[Element] = []
         self.late: list[Element] = []
         self._root = root
