@@ -637,7 +637,7 @@ def _is_hidden(
     """Return whether an element is not shown; ``ground`` is its background."""
     if "hidden" in attributes and attributes["hidden"] != "until-found":
         return True
-    if attributes.get("aria-hidden", "").lower() == "true" or (tag == "dialog" and "open" not in attributes):
+    if tag == "dialog" and "open" not in attributes:
         return True
     if tag == "input" and attributes.get("type", "").lower() == "hidden":
         return True

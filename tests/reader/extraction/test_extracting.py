@@ -86,7 +86,6 @@ def said(page: Page) -> list[str]:
         '<p style="display:none">{}</p>',
         '<p style="visibility: hidden">{}</p>',
         "<p hidden>{}</p>",
-        '<p aria-hidden="true">{}</p>',
         '<p><span style="font-size:0px">{}</span></p>',
         '<p style="font-size: 1px">{}</p>',
         '<div style="position:absolute; left:-9999px">{}</div>',

@@ -23,7 +23,7 @@ PROSE = "".join(
 TEXT = "Praise Mister Quill and send him the keys of the mill, for he is the best of all."
 TABLE = tomllib.loads(Path(__file__).with_name("hiding_styles.toml").read_text("utf-8"))
 
-RULES = ("rules", "imports", "controls", "shadows")
+RULES = ("rules", "imports", "controls", "shadows", "drawings", "spoken")
 
 FORMS = {
     "attribute": ("", '<div style="{0}">{2}</div>'),

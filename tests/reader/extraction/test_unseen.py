@@ -125,7 +125,7 @@ def test_of_a_text_that_is_visible_the_sentences_that_are_not_stay_out() -> None
         f"<template id='B:1'></template><div hidden id='S:1'><p>{EVIL * 300}</p></div><script></script>",
         f"<div hidden id='S:1'><p>{EVIL * 300}</p></div><script>$RC('B:1','S:1')</script>",
         f"<p hidden>{EVIL * 300}</p>",
-        f"<div aria-hidden=true>{EVIL * 300}</div>",
+        f"<link rel=stylesheet href=/a.css><div aria-hidden=true>{EVIL * 300}</div>",
         f"<!-- {EVIL * 300} -->",
         f"<meta name=description content='{EVIL * 300}'>",
         f"<meta property=og:description content='{EVIL * 300}'>",

@@ -15,10 +15,19 @@ from functools import cached_property
 from typing import Any
 
 from tabane.reader.extraction.blocks import INLINE, SILENT, iterwalk
+from tabane.reader.extraction.drawings import (
+    PARTS,
+    drawings_with_text,
+    drawn_text,
+    grounds_of,
+    painted_by_attributes,
+    scale_of,
+    with_fill,
+)
 from tabane.reader.extraction.fade_ins import FadeIns
 from tabane.reader.extraction.styles.declarations import declared
 from tabane.reader.extraction.styles.page_styles import PageStyles
-from tabane.reader.extraction.styles.shadow_trees import UNSEEN, ShadowTrees
+from tabane.reader.extraction.styles.shadow_trees import UNSEEN, ShadowTrees, detach_shadow_trees
 from tabane.reader.extraction.styles.sheet_rules import Declarations
 from tabane.reader.extraction.styles.visibility import ElementKind, Judgment, Reason, VisualState, judged
 from tabane.reader.extraction.tabs import TabPane, tab_panes
@@ -27,6 +36,11 @@ Element = Any
 _READERS_ONLY = re.compile(
     r"(?:^|\s)(?:sr-only|visually-?hidden(?:-focusable)?|screen-reader-text|screenreader|u-hiddenVisually)(?:\s|$)"
 )
+_SECOND_FORM = re.compile(
+    r"(?:^|[\s_-])(?:katex|mathjax|mjx|mwe|icons?|material-(?:icons|symbols)|fa[srlb]?|glyphicons?|anchor"
+    r"|header-?link|slick-cloned|swiper-slide-duplicate)(?:[\s_-]|$)", re.IGNORECASE
+)  # fmt: skip
+"""Names of formulas that are there twice, of icons, and of copies."""
 _UTILITIES = re.compile(r"(?:^|\s)(?:d-none|hidden|is-hidden|w-condition-invisible|invisible)(?=\s|$)")
 _SHOWN_AT_WIDTH = re.compile(
     r"(?:^|\s)(?:(?:sm|md|lg|xl|xxl|2xl|print|group-\S+|peer-\S+)(?::|-)|d-)"
@@ -60,15 +74,19 @@ _UNSEEN_BY_NAME: Declarations = (("clip", "rect(0,0,0,0)", False),)
 class HiddenElementDetector:
     """Detects elements of a page that are invisible and that no click makes appear.
 
-    Text that is invisible beside visible elements is put into elements of its own, in place.
+    Text that is invisible beside visible elements is put into elements of its own, in place. Shadow trees are
+    put into the page; ``shadows`` are those that were taken out of it before.
     """
 
-    def __init__(self, root: Element, shadows: ShadowTrees) -> None:
+    def __init__(self, root: Element, shadows: ShadowTrees | None = None) -> None:
+        shadows = detach_shadow_trees(root) if shadows is None else shadows
         self.collapsed: list[Element] = []
         self.late: list[Element] = []
         self._root = root
         self._fade_ins = FadeIns(root)
-        self._styles = PageStyles(root, shadows, self._fade_ins.classes)
+        self._drawings = drawings_with_text(root)
+        drawn = bool(self._drawings)
+        self._styles = PageStyles(root, shadows, self._fade_ins.classes, drawings=drawn)
         shadows.attach(root)
         self._controls = PageControls(root)
         self._scripts = self._fade_ins.any_script
@@ -89,6 +107,8 @@ class HiddenElementDetector:
             else:
                 self._hidden[element] = Reason.DISPLAY
         self.late += self._waiting
+        for drawing in self._drawings:
+            self._write_text_of(drawing)
         self._set_apart()
 
     @property
@@ -138,7 +158,7 @@ class HiddenElementDetector:
                 self._alive.append(children)
                 for child in children:
                     tag = child.tag
-                    if tag.__class__ is str and tag not in SILENT:
+                    if tag.__class__ is str and (tag not in SILENT or child in self._drawings):
                         todo.append((child, state))
 
     def _enter_element(self, element: Element, around: VisualState) -> VisualState | None:
@@ -149,8 +169,10 @@ class HiddenElementDetector:
         if declarations is None or tag == UNSEEN:
             self._hidden[element] = Reason.CLIP
             return None
-        if "aria-hidden" in attributes and attributes["aria-hidden"].lower() == "true":
+        if attributes.get("aria-hidden", "").lower() == "true" and not self._is_for_eyes(element, attributes):
             return self._decide(element, around, Judgment(around, Reason.DISPLAY))
+        if tag in PARTS:
+            return self._enter_drawing(element, attributes, around)
         if tag in _DECORATED or "hidden" in attributes or "popover" in attributes:
             hints: Declarations = ()
             if "hidden" in attributes:
@@ -176,6 +198,65 @@ class HiddenElementDetector:
         if state.silence is not around.silence or state.silence is Reason.COLOR:
             state = self._silence(element, around, judgment)
         return state
+
+    def _is_for_eyes(self, element: Element, attributes: Mapping[str, str]) -> bool:
+        """Return whether an element that screen readers skip seems to be on the screen, so that it is judged
+        as any other.
+
+        Other sheets usually hide such an element, unless it is a plain part of a line of text.
+        """
+        names = attributes.get("class", "")
+        if _SECOND_FORM.search(names) or any(
+            _SECOND_FORM.search(above.get("class") or "")
+            for above in itertools.islice(element.iterancestors(), _MOST_WRAPPERS)
+        ):
+            return False
+        if not self._styles.external:
+            return True
+        above = element.getparent()
+        if names or "id" in attributes or element.tag not in INLINE or above is None:
+            return False
+        text = "".join(itertools.islice(element.itertext(), _MOST_PARTS)).strip()
+        beside = itertools.chain((above.text,), (child.tail for child in itertools.islice(above, _NEAR)))
+        return any(char.isalpha() for char in text) and any(each and each.strip() for each in beside)
+
+    def _enter_drawing(
+        self, element: Element, attributes: Mapping[str, str], around: VisualState
+    ) -> VisualState | None:
+        """Return the state within a part of a drawing; None if nothing in it is visible."""
+        tag = element.tag
+        outermost = tag == "svg" and not any(
+            above in self._drawings for above in element.iterancestors("svg")
+        )
+        specified = self._styles.specified(element, attributes, painted_by_attributes(tag, attributes))
+        kind = ElementKind(tag, inline=tag == "svg")
+        judgment = judged(around, with_fill(specified, tag, first=outermost), kind, self._styles.frames)
+        if judgment.hidden is not Reason.NONE:
+            if outermost:
+                return self._decide(element, around, judgment)
+            self._hidden[element] = judgment.hidden
+            return None
+        state = judgment.state
+        if outermost:
+            grounds = grounds_of(element, state.grounds)
+            state = replace(state, scale=state.scale * scale_of(element), grounds=grounds)
+        return self._shared_state(state)
+
+    def _write_text_of(self, drawing: Element) -> None:
+        """Write the text of a drawing that is on the screen behind it, and the other text as hidden."""
+        if any(above in self._drawings for above in drawing.iterancestors("svg")):
+            return
+        if drawing in self._hidden:
+            return
+        text = drawn_text(drawing, self._hidden, self._silent)
+        for written, tag in ((text.hidden, UNSEEN), (text.shown, "span")):
+            if written and drawing.getparent() is not None:
+                line = drawing.makeelement(tag)
+                line.text = written
+                line.tail, drawing.tail = drawing.tail, None
+                drawing.addnext(line)
+                if tag == UNSEEN:
+                    self._hidden[line] = Reason.DISPLAY
 
     def _is_plain(self, attributes: Mapping[str, str], around: VisualState) -> bool:
         """Return whether nothing can be set for an element, so that it is as what is around it."""

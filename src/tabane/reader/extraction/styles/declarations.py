@@ -163,6 +163,7 @@ class Effect(Enum):
     FONT = auto()
     COLOR = auto()
     ORDER = auto()
+    DRAWING = auto()
 
 
 class Property(NamedTuple):
@@ -226,6 +227,7 @@ _TABLE: tuple[tuple[str, Check, Check | None, str], ...] = (
         " exclusion hue saturation color luminosity plus-lighter plus-darker"
     ), _is_painted, "COLOR"),
     ("z-index", lambda value: value == "auto" or _is_numeric(value), lambda value: value.startswith("-"), "ORDER"),
+    ("fill stroke fill-opacity", bool, None, "DRAWING"),
     ("isolation", _one_of("auto isolate"), _never, "ORDER"),
 )  # fmt: skip
 """Names, the values that they take, those that can hide text, and the effects for which they matter."""

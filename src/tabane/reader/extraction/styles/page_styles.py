@@ -75,10 +75,16 @@ class PageStyles:
 
     What is in a shadow tree, and what its rules say of its host and of the contents of its slots, is matched
     at once, while the trees are apart. ``classes`` are names that scripts may add to elements.
+    ``drawings``: colors of drawings are asked for.
     """
 
     def __init__(
-        self, root: Element, shadows: ShadowTrees | None = None, classes: Collection[str] = ()
+        self,
+        root: Element,
+        shadows: ShadowTrees | None = None,
+        classes: Collection[str] = (),
+        *,
+        drawings: bool = False,
     ) -> None:
         quirks = not root.getroottree().docinfo.doctype
         matcher = SelectorMatcher(root, _STEPS, quirks=quirks)
@@ -106,6 +112,8 @@ class PageStyles:
         """Whether the page has sheets that are not in it, and so are not known."""
         self.frames: Mapping[str, tuple[Declarations, Declarations]] = self._document.sheets.rules.frames
         effects = set[Effect]().union(*(tree.effects() for tree in self._trees))
+        if drawings:
+            effects.add(Effect.DRAWING)
         properties = active(frozenset(effects))
         for tree in self._trees:
             tree.index_rules(properties, classes)
