@@ -152,6 +152,18 @@ def _read_office(body: _TypedBody, *, quick: bool = False) -> Page:
     return office_page(body.data, body.url, body.kind, FEW_SECONDS if quick else SECONDS)
 
 
+def _read_mail(body: _TypedBody) -> Page:
+    from tabane.reader.formats.mail import mail_page
+
+    return mail_page(body.data, body.url)
+
+
+def _read_rtf(body: _TypedBody) -> Page:
+    from tabane.reader.formats.rtf import rtf_page
+
+    return rtf_page(body.data, body.url)
+
+
 def _read_article(body: _TypedBody) -> Page:
     from tabane.reader.formats.article_html import whole_page, wiki_page
 
@@ -179,6 +191,8 @@ _READERS: Mapping[Kind, Callable[[_TypedBody], Page]] = {
     "ods": _read_office,
     "odp": _read_office,
     "epub": _read_book,
+    "mail": _read_mail,
+    "rtf": _read_rtf,
     "whole": _read_article,
     "wiki": _read_article,
 }

@@ -16,7 +16,8 @@ from urllib.parse import unquote, urlsplit
 
 Kind = Literal[
     "html", "plain", "code", "markdown", "json", "ndjson", "xml", "csv", "tsv", "pdf", "image",
-    "docx", "xls", "xlsx", "pptx", "odt", "ods", "odp", "epub", "whole", "wiki",
+    "docx", "xls", "xlsx", "pptx", "odt", "ods", "odp", "epub", "mail", "rtf",
+    "whole", "wiki",
 ]  # fmt: skip
 
 WHOLE_MEDIA = "application/vnd.tabane.whole+html"
@@ -47,7 +48,7 @@ _SIGNATURES: tuple[tuple[bytes, int, str], ...] = (
     (b"\x1aE\xdf\xa3", 0, "video/webm"),
     (b"ftyp", 4, "video/mp4"),
     (b"wOF2", 0, "font/woff2"),
-    (b"{\\rtf", 0, "application/rtf"),
+    (b"{\\rtf", 0, "rtf"),
 )
 _MEDIA: dict[str, Kind] = {
     "text/html": "html",
@@ -67,6 +68,8 @@ _MEDIA: dict[str, Kind] = {
     "application/csv": "csv",
     "text/tab-separated-values": "tsv",
     "text/plain": "plain",
+    "message/rfc822": "mail",
+    "application/mbox": "mail",
     WHOLE_MEDIA: "whole",
     WIKI_MEDIA: "wiki",
 }
@@ -89,6 +92,8 @@ _NAMES: dict[str, Kind] = {
     ".svg": "xml",
     ".csv": "csv",
     ".tsv": "tsv",
+    ".eml": "mail",
+    ".mbox": "mail",
     ".txt": "plain",
     ".text": "plain",
     ".log": "plain",
@@ -192,10 +197,12 @@ def _kind_by_signature(body: bytes) -> Kind | None:
                 ):
                     continue
                 return "image"
-            if kind == "image":
-                return "image"
+            if kind in ("image", "rtf"):
+                return cast(Kind, kind)
             if kind == _COMPOUND and is_workbook(body):
                 return "xls"
+            if kind == _COMPOUND and "__substg1.0_".encode("utf-16-le") in body:
+                raise UnsupportedMediaType("application/vnd.ms-outlook")
             raise UnsupportedMediaType(kind)
     return None
 
