@@ -28,6 +28,10 @@ CHANGED = 5
 """Pages that change before the site is read again."""
 
 
+LONGEST_WAIT = 30.0
+"""Seconds for the first pages of a hub that is going to be killed."""
+
+
 class CountedSite(ThreadingHTTPServer):
     """A folder of ``pages`` pages, each with links to the next ten and to the start page.
 
@@ -106,6 +110,9 @@ def _read(site: CountedSite, hub: HubProcess, kills: int) -> str:
     for _ in range(kills):
         hub.tabane(*command, "--detach")
         hub.note_status()
+        before, until = site.answers.total(), time.monotonic() + LONGEST_WAIT
+        while site.answers.total() < before + 4 and time.monotonic() < until:
+            time.sleep(0.01)
         time.sleep(chance.uniform(0.0, 2.0))
         os.kill(hub.pid, signal.SIGKILL)
     left = sum(1 for count in site.asked.values() if count)

@@ -52,7 +52,7 @@ def test_links_are_absolute_and_each_once(html: str, links: tuple[str, ...]) -> 
     ],
 )
 def test_what_a_page_asks_of_robots_is_known(html: str, header: str, expected: PageLinks) -> None:
-    assert links_of(answer(AT, html, **({"x_robots_tag": header} if header else {}))) == expected
+    assert links_of(answer(AT, html, x_robots_tag=header)) == expected
 
 
 def test_links_of_markdown_are_those_it_shows() -> None:
