@@ -59,7 +59,9 @@ _OF_BOTH, _SITE_ONLY = {"refresh"}, {"limit", "depth"}
 @with_hub
 def read(terminal: Terminal, /, page: str, remember: bool, site: bool, **options: Any) -> None:
     wanted = given(options)
-    if wrong := [name for name in wanted if name not in _OF_BOTH and (name in _SITE_ONLY) is not site]:
+    source = click.get_current_context().get_parameter_source
+    named = [name for name in wanted if source(name) is not click.core.ParameterSource.DEFAULT]
+    if wrong := [name for name in named if name not in _OF_BOTH and (name in _SITE_ONLY) is not site]:
         flag = f"--{wrong[0].replace('_', '-')}"
         raise click.UsageError(
             text(
@@ -69,7 +71,8 @@ def read(terminal: Terminal, /, page: str, remember: bool, site: bool, **options
             )
         )
     if site:
-        _read_site(terminal, page if "://" in page else f"https://{page}", remember, wanted)
+        address = page if "://" in page else f"https://{page}"
+        _read_site(terminal, address, remember, {name: wanted[name] for name in named})
         return
     if "max_tokens" not in wanted and "cursor" not in wanted:
         wanted["max_tokens"] = MOST_TOKENS  # the whole page: a person scrolls, and a pipe takes all of it

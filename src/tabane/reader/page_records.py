@@ -98,7 +98,7 @@ def said(message: Message) -> tuple[str, dict[str, Any]]:
         name: list(said(value))
         if isinstance(value, Message)
         else value
-        if isinstance(value, int)
+        if isinstance(value, int | float)
         else str(value)
         for name, value in message.fields.items()
     }

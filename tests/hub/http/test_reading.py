@@ -218,3 +218,48 @@ async def test_a_private_page_is_noted_so_that_what_it_says_does_not_leave(
         assert "kettle" in await read(it, site.url("/article?d=public"))
         assert "private: true" in await read(it, site.secure("/account"))
         assert "private" in await failure(it, site.url("/article?d=invoice"))
+
+
+def folder_of_pages(site: Site) -> None:
+    """Put a folder of three pages with links to each other."""
+    text = "<p>" + "The kettle of page {name} sings a while before it boils. " * 12
+    for name, links in (("", ("a", "b")), ("a", ("b",)), ("b", ())):
+        anchors = "".join(f"<li><a href={link}>{link}</a>" for link in links)
+        body = f"<title>Kettle {name}</title><main>{text.format(name=name or 'one')}</main><ul>{anchors}</ul>"
+        site.put(f"/kettles/{name}", body)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.heavy("a hub with real servers")
+async def test_an_assistant_reads_a_whole_site_and_finds_its_pages(
+    tmp_path: Path, site: Site, mode: str
+) -> None:
+    folder_of_pages(site)
+    async with http_hub(tmp_path, **settings(site)) as here, client(here, mode) as it:
+        before = len(site.asked)
+        said = text(await it.call_tool("remember_site", {"url": site.url("/kettles/"), "limit": 9}))
+        assert said.splitlines()[:2] == [
+            f"{site.url('/kettles/')}: 3 pages read (3 new, 0 changed, 0 unchanged).",
+            "Saved as documents: 3 pages.",
+        ]
+        again = text(await it.call_tool("remember_site", {"url": site.url("/kettles/"), "limit": 9}))
+        assert again == said
+        asked_for = [each.path for each in site.asked[before:] if each.path.startswith("/kettles/")]
+        assert asked_for.count("/kettles/a") == 1
+        got = await it.call_tool("get_document", {"filepath": site.url("/kettles/b")})
+        assert "page b sings" in text(got)
+        found = await it.call_tool("search_everything", {"query": "kettle sings before it boils"})
+        assert site.url("/kettles/a") in text(found)
+        result = await it.call_tool("read_site", {"url": "http://169.254.169.254/latest/"})
+        assert "169.254.169.254" in text(result)
+        assert "reader_allow" in text(result) or "metadata" in text(result) or "link-local" in text(result)
+        bad = await it.call_tool("read_site", {"url": "ftp://docs.test/"})
+        assert bad.is_error
+
+
+async def test_a_site_of_imported_cookies_is_not_read_as_a_whole(tmp_path: Path) -> None:
+    import_cookie(tmp_path, 1)
+    async with running_hub(tmp_path, {}) as here:
+        caller = Caller("ann", Face.RPC, "1", access=LOCAL)
+        with pytest.raises(TabaneError, match="imported cookies"):
+            await here.hub.door.invoke(caller, "read_site", b'{"url": "https://localhost:1/"}')
