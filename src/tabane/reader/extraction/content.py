@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -36,6 +37,7 @@ from tabane.reader.extraction.metadata import declared
 from tabane.reader.extraction.styles.shadow_trees import ShadowTrees, detach_shadow_trees
 from tabane.reader.extraction.tabs import label_panes, with_panes, write_line
 from tabane.reader.markdown.elements import EMPTY
+from tabane.reader.markdown.inline import mathml_source
 
 Node = Any
 """A leaf is its value; a fork is (feature, threshold, subtree up to the threshold, subtree above it)."""
@@ -220,6 +222,7 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
     visible = tuple(block.text for block, out in zip(blocks, aside, strict=True) if not out)
     seen = tuple(keep for keep, out in zip(kept, aside, strict=True) if not out)
     detector.set_lines_of_code()
+    _name_formula_images(cutting.hidden)
     hidden = pruned(root, cutting, kept)
     collapsed, late = marked(detector.collapsed, COLLAPSED), marked(detector.late, LATE)
     label_panes(root, detector.panes)
@@ -317,6 +320,8 @@ _LISTS = frozenset(("ul", "ol", "dl"))
 _FORMULA_NAMES = frozenset(
     ("katex-html", "katex-mathml", "mwe-math-mathml-inline", "mwe-math-mathml-display")
 )
+_WORDS_IN_A_ROW = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}(?:[\s,.;:!?]+[A-Za-z]{2,}){3}")
+"""Four words that are not commands: hidden prose, not a formula."""
 _OF_LINE = frozenset(("span", "a", "b", "em", "strong", "i", "font"))
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 
@@ -505,6 +510,20 @@ def _count_hidden_amid_content(
 def _shows_formula(element: Element) -> bool:
     """Return whether it is one of two forms of a formula: the other one is not hidden."""
     return not _FORMULA_NAMES.isdisjoint((element.get("class") or "").split())
+
+
+def _name_formula_images(hidden: Sequence[Element]) -> None:
+    """Give each image beside a hidden formula its source, as MediaWiki and publishers have it for programs."""
+    for element in hidden:
+        math = element if element.tag == "math" else next(element.iter("math"), None)
+        if math is None:
+            continue
+        for neighbor in (element.getnext(), element.getprevious()):
+            if neighbor is not None and neighbor.tag == "img" and not neighbor.get("data-tex"):
+                source = mathml_source(math)
+                if not _WORDS_IN_A_ROW.search(source):
+                    neighbor.set("data-tex", source)
+                break
 
 
 def _around_line(element: Element, lines: dict[Element, Element]) -> Element:

@@ -31,6 +31,7 @@ from tabane.reader.extraction.styles.shadow_trees import UNSEEN, ShadowTrees, de
 from tabane.reader.extraction.styles.sheet_rules import Declarations
 from tabane.reader.extraction.styles.visibility import ElementKind, Judgment, Reason, VisualState, judged
 from tabane.reader.extraction.tabs import TabPane, tab_panes
+from tabane.reader.markdown.elements import is_formula_image
 
 Element = Any
 _READERS_ONLY = re.compile(
@@ -206,6 +207,8 @@ class HiddenElementDetector:
         Other sheets usually hide such an element, unless it is a plain part of a line of text.
         """
         names = attributes.get("class", "")
+        if element.tag == "img" and is_formula_image(element):
+            return True
         if _SECOND_FORM.search(names) or any(
             _SECOND_FORM.search(above.get("class") or "")
             for above in itertools.islice(element.iterancestors(), _MOST_WRAPPERS)

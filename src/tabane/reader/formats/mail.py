@@ -91,8 +91,8 @@ class _MailReader:
     def add(self, mail: Mail, *, titled: bool, depth: int = 0) -> None:
         """Add a mail: its headers, its text, and a list of its attachments."""
         subject = spans.inline(_header(mail, "Subject"))
-        if titled:
-            self._write(f"## {spans.heading(subject) or '–'}")
+        if titled or subject:
+            self._write(f"{'##' if titled else '#'} {spans.heading(subject) or '–'}")
         lines = [
             f"- **{name}:** {spans.inline(value)}" for name in _HEADERS if (value := _header(mail, name))
         ]

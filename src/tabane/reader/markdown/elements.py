@@ -60,6 +60,11 @@ def is_formula(script: Element) -> bool:
     return str(script.get("type", "")).startswith("math/tex")
 
 
+def is_formula_image(image: Element) -> bool:
+    """Return whether an image shows a formula, by its class. Its description is the source then."""
+    return _FORMULA_IMAGE.search(image.get("class") or "") is not None
+
+
 def is_task_box(box: Element) -> bool:
     """Return whether an input is the check box of a task in a list."""
     return box.get("type") == "checkbox" and next(box.iterancestors("li"), None) is not None
@@ -154,6 +159,7 @@ _LAZY = (
     "data-image",
 )
 _SETS = ("srcset", "data-srcset", "data-lazy-srcset")
+_FORMULA_IMAGE = re.compile(r"\b(?:latex|tex|math|mwe-math-fallback-image-\w+)\b")
 _PLACEHOLDER = re.compile(
     r"(?:^data:|\b(?:blank|spacer|pixel|1x1|transparent|placeholder|lazy)\b[^/]*$)", re.I
 )

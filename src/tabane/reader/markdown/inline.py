@@ -24,6 +24,7 @@ from tabane.reader.markdown.elements import (
     image,
     is_embedded,
     is_formula,
+    is_formula_image,
     is_task_box,
     short_text,
     source,
@@ -416,7 +417,7 @@ def formula(element: HtmlElement) -> Formula | None:
     """Return the formula of this element; None if it is not one or its source is unknown."""
     tag = element.tag
     if tag == "math":
-        return _made_formula(_of_mathml(element), element.get("display") == "block")
+        return _made_formula(mathml_source(element), element.get("display") == "block")
     if tag == "script":
         if not is_formula(element):
             return None
@@ -430,7 +431,7 @@ def formula(element: HtmlElement) -> Formula | None:
         shown = bool(names & {"katex-display", "display"}) or element.get("display") == "true"
         math = next(element.iter("math"), None)
         if math is not None:
-            return _made_formula(_of_mathml(math), shown or math.get("display") == "block")
+            return _made_formula(mathml_source(math), shown or math.get("display") == "block")
         if tex := element.get("data-tex"):
             return _given(tex, shown)
         text = text_of(element)
@@ -455,10 +456,8 @@ def rendered(element: HtmlElement) -> bool:
 
 
 def _of_image(element: HtmlElement) -> Formula | None:
-    names = " ".join(classes(element))
-    if not re.search(r"\b(?:latex|tex|math|mwe-math-fallback-image-\w+)\b", names):
-        return None
-    return _given(element.get("alt") or "", "display" in names)
+    source = element.get("data-tex") or (element.get("alt") or "" if is_formula_image(element) else "")
+    return _given(source, "display" in (element.get("class") or "")) if source else None
 
 
 def _given(tex: str, shown: bool) -> Formula | None:
@@ -476,7 +475,7 @@ def _made_formula(tex: str, shown: bool) -> Formula | None:
     return Formula(tex, shown) if tex else None
 
 
-def _of_mathml(math: HtmlElement) -> str:
+def mathml_source(math: HtmlElement) -> str:
     """Return the TeX that the page gives next to its MathML, else TeX made from the MathML."""
     for note in math.iter("annotation"):
         if "tex" in str(note.get("encoding", "")).lower() and not _PROSE.search(note.text or ""):

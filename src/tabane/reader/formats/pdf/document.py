@@ -34,7 +34,6 @@ from tabane.reader.formats.pdf.marked_content import (
     with_plain_members,
 )
 from tabane.reader.formats.pdf.page_objects import (
-    FontTable,
     PageDrawing,
     PdfFrame,
     PdfWord,
