@@ -40,7 +40,7 @@ LOW = {
     "bash-doc/bashref": 0.88,
     "rust-doc/struct.Vec": 0.75,
     "python-django-doc/querysets": 0.79,
-    "libglib2.0-doc/glib-GVariant": 0.87,
+    "libgtk-3-doc/GtkTreeView": 0.81,
     "zsh-doc/Completion-System": 0.79,
 }
 """Pages that do not reach it yet."""
@@ -110,7 +110,7 @@ MANUALS = (
         f"{_PILCROWS} or @class='nav'",
     ),
     *_manuals("cmake-doc", "doc/cmake-data/html", "manual/cmake.1", "@class='body'"),
-    *_manuals("libglib2.0-doc", "gtk-doc/html", "glib/glib-GVariant", "@class='refentry'"),
+    *_manuals("libgtk-3-doc", "gtk-doc/html", "gtk3/GtkTreeView", "@class='refentry'"),
     *_manuals("apache2-doc", "doc/apache2-doc/manual/en", "mod/core", "@id='page-content'"),
     *_manuals(
         "zsh-doc",
@@ -205,7 +205,7 @@ def fetch(folder: Path) -> None:
             ):
                 for member in members:
                     name = member.name.removeprefix("./")
-                    if any(fnmatch(name, f"{path}*") for path in wanted):
+                    if member.isfile() and any(fnmatch(name, f"{path}*") for path in wanted):
                         members.extract(member, folder / package, filter="data")
     for manual in MANUALS:
         manual.find(folder)
