@@ -33,7 +33,6 @@ from tabane.reader.formats.pdf.marked_content import (
     with_plain_members,
 )
 from tabane.reader.formats.pdf.page_objects import (
-    FontTable,
     PageDrawing,
     PdfFrame,
     PdfWord,
@@ -276,7 +275,7 @@ class _DocumentReader:
         page = self.document[number]
         try:
             frame = _frame_of(page)
-            annotations = page_annotations(page, frame, self._form, renew=self._traits.renew)
+            annotations = page_annotations(page, frame, self._form, self._traits)
             if annotations.changed:
                 page.close()
                 page = self.document[number]
