@@ -133,6 +133,95 @@ def test_a_label_at_the_right_edge_and_an_indented_text_are_no_table() -> None:
     assert "| --- |" not in markdown(lines)
 
 
+def test_stacked_tables_are_two_with_their_titles() -> None:
+    stock = [["Product", "Stock"], ["kettle", "12"], ["pan", "140"], ["lid", "7"]]
+    found = markdown(
+        text(64, 620, "Table 1: Prices")
+        + rows(CELLS, 60, 610, 100, 14)
+        + text(64, 540, "Table 2: Stock")
+        + rows(stock, 60, 530, 150, 14)
+    )
+    assert found == (
+        f"Table 1: Prices\n\n{TABLE}\n\nTable 2: Stock\n\n"
+        "| Product | Stock |\n| --- | --- |\n| kettle | 12 |\n| pan | 140 |\n| lid | 7 |"
+    )
+
+
+def test_names_of_groups_of_rows_are_rows() -> None:
+    cells = [["", "2025", "2026"], ["Income", "", ""], ["kettles", "1,204", "1,310"], ["Costs", "", ""],
+             ["copper", "(310)", "(402)"], ["wages", "(505)", "(511)"]]  # fmt: skip
+    assert "|  | 2025 | 2026 |\n| --- | --- | --- |\n| Income |  |  |\n| kettles | 1,204 |" in markdown(
+        rows(cells, 60, 600, 150, 14)
+    )
+
+
+def test_a_row_that_is_drawn_at_once_has_its_columns() -> None:
+    lines = "".join(
+        f"BT /F 11 Tf 60 {600 - nth * 14} Td "
+        f"[({one}) -{4000 - len(one) * 500} ({two}) -3000 ({three})] TJ ET\n"
+        for nth, (one, two, three) in enumerate(CELLS)
+    )
+    assert markdown(lines).count("|") >= 4 * 5
+
+
+# Line numbers
+
+PROSE = [
+    "the kettle was made of copper in the old town, where many such things",
+    "were made by hand until the mill was built below the bridge, and after",
+    "that nobody wanted to pay for work by hand any more, so that the last",
+    "of the smiths left the town in the year of the great flood, which took",
+    "the mill and the bridge with it and made the road to the sea useless",
+    "for a generation, until the railway came and with it the tin kettles",
+]
+
+
+def manuscript(left: float, every: int = 1, start: int = 0, step: float = 20) -> str:
+    content = ""
+    for nth in range(30):
+        number = start + nth + 1
+        content += text(90, 720 - nth * step, PROSE[nth % 6])
+        if number % every == 0:
+            content += text(left - 4 * len(str(number)), 720 - nth * step, str(number), size=7)
+    return content
+
+
+@pytest.mark.parametrize(
+    "pages",
+    [
+        [manuscript(70), manuscript(70, start=30)],
+        [manuscript(70), manuscript(70)],
+        [manuscript(560)],
+        [manuscript(70) + manuscript(560)],
+        [manuscript(70, every=5), manuscript(70, every=5, start=30)],
+        [manuscript(70) + text(300, 40, "1"), text(62, 720, "31", size=7) + text(90, 720, "The end of it.")],
+    ],
+    ids=["left", "restarting", "right", "both", "each fifth", "a short page"],
+)
+def test_line_numbers_are_left_out(pages: list[str]) -> None:
+    found = markdown(*pages)
+    assert not set(found.replace("[p. 1]", "").replace("[p. 2]", "").split()) & set(map(str, range(2, 62)))
+    assert "| --- |" not in found
+    assert "things were made by hand until" in found
+
+
+def test_numbers_of_a_column_stay() -> None:
+    cells = [["No.", "Name", "Points"], *([str(n), f"Player {n}", str(900 - n * 7)] for n in range(1, 30))]
+    assert "| 17 | Player 17 | 781 |" in markdown(rows(cells, 60, 750, 150))
+    assert "| 17 | Player 17 | 781 |" in markdown(rows(cells[1:], 60, 750, 150))
+
+
+def test_a_listing_has_no_line_numbers() -> None:
+    lines = ["def boil(kettle):", "    while kettle.cold:", "        kettle.heat()", "    return kettle"] * 3
+    found = markdown(
+        "".join(
+            text(90, 700 - nth * 12, line, size=9, font="C") + text(70, 700 - nth * 12, str(nth + 1), size=6)
+            for nth, line in enumerate(lines)
+        )
+    )
+    assert found.startswith("```\ndef boil(kettle):\n    while kettle.cold:\n        kettle.heat()")
+
+
 # What is no table
 
 LEFT = [
@@ -213,6 +302,20 @@ def test_a_word_that_is_divided_at_the_end_of_a_line_is_whole() -> None:
     assert (
         markdown(column(60, lines)) == "The kettle was made of copper, and its lid of iron, so that it rang."
     )
+
+
+def test_a_divided_word_is_whole_over_columns_and_pages() -> None:
+    first = [*LEFT[:6], "and then the smith used his ham-"]
+    assert "used his hammer" in markdown(
+        column(60, first) + column(320, ["mer for the last time, and it", *RIGHT])
+    )
+    found = markdown(column(60, first), column(60, ["mer for the last time, and it", *RIGHT]))
+    assert "used his hammer\n\n[p. 2]\n\nfor the last time" in found
+
+
+def test_the_hyphen_of_a_compound_stays() -> None:
+    lines = ["The well-known kettle is known to all, and the well-", "known smith who made it as well."]
+    assert "the well-known smith" in markdown(column(60, lines))
 
 
 def test_running_headers_and_page_numbers_are_dropped() -> None:

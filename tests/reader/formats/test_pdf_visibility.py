@@ -23,6 +23,9 @@ GRAY_IMAGE = {20: (IMAGE, bytes([90, 160, 200]) * 4)}
 LAYER = {"resources": "/Properties<</L 20 0 R>>", "objects": {20: "<</Type/OCG/Name(x)>>"}}
 
 
+TILE = "/PatternType 1/PaintType {}/TilingType 1/BBox[0 0 10 10]/XStep 10/YStep 10/Resources<<>>"
+
+
 def layers(key: str) -> str:
     return f"/OCProperties<</OCGs[20 0 R]/D<</{key}[20 0 R]/Order[20 0 R]>>>>"
 
@@ -35,7 +38,38 @@ def said(page: Page) -> list[str]:
     return [str(warning) for warning in page.warnings]
 
 
+def member(membership: str, settings: str = "") -> bytes:
+    """A text of two layers, 20 and 22."""
+    return drawn(
+        SEEN + "/OC /L BDC " + text(72, 600, SECRET) + "EMC",
+        resources="/Properties<</L 21 0 R>>",
+        objects={20: "<</Type/OCG/Name(x)>>", 21: f"<</Type/OCMD{membership}>>", 22: "<</Type/OCG/Name(y)>>"},
+        catalog=f"/OCProperties<</OCGs[20 0 R 22 0 R]/D<<{settings}>>>>",
+    )
+
+
+def tiled(kind: int, tile: bytes, before: str = "/Pattern cs /P scn ") -> bytes:
+    return drawn(
+        SEEN + "q " + before + text(72, 600, SECRET) + "Q",
+        resources="/Pattern<</P 20 0 R>>/ColorSpace<</CS[/Pattern/DeviceRGB]>>",
+        objects={20: (TILE.format(kind), tile)},
+    )
+
+
 HIDDEN: dict[str, bytes] = {
+    "all of one layer off": member("/OCGs 20 0 R/P/AllOff"),
+    "any of one layer off": member("/OCGs 20 0 R/P/AnyOff", "/ON[20 0 R]"),
+    "all of a list off": member("/OCGs[20 0 R]/P/AllOff"),
+    "all of two layers on": member("/OCGs[20 0 R 22 0 R]/P/AllOn", "/OFF[22 0 R]"),
+    "any of two layers on": member("/OCGs[20 0 R 22 0 R]", "/BaseState/OFF"),
+    "not a layer": member("/VE[/Not 20 0 R]"),
+    "a layer and not it": member("/VE[/And 20 0 R[/Not 20 0 R]]"),
+    "a layer or another": member("/VE[/Or 20 0 R 22 0 R]", "/OFF[20 0 R 22 0 R]"),
+    "white tiles": tiled(1, b"1 g 0 0 10 10 re f"),
+    "empty tiles": tiled(1, b""),
+    "tiles in white": tiled(2, b"0 0 10 10 re f", "/CS cs 1 1 1 /P scn "),
+    "empty tiles in black": tiled(2, b"", "/CS cs 0 0 0 /P scn "),
+    "stroke of empty tiles": tiled(1, b"", "/Pattern CS /P SCN 1 Tr "),
     "mode 3": drawn(SEEN + text(72, 600, SECRET, before="3 Tr")),
     "mode 7": drawn(SEEN + "q " + text(72, 600, SECRET, before="7 Tr") + " Q"),
     "right of the page": drawn(SEEN + text(700, 600, SECRET)),
@@ -112,6 +146,11 @@ HIDDEN: dict[str, bytes] = {
 }  # fmt: skip
 
 SHOWN: dict[str, bytes] = {
+    "all of one layer off": member("/OCGs 20 0 R/P/AllOff", "/OFF[20 0 R]"),
+    "any of one layer on": member("/OCGs 20 0 R"),
+    "not a layer": member("/VE[/Not 20 0 R]", "/OFF[20 0 R]"),
+    "black tiles": tiled(1, b"0 g 0 0 10 10 re f"),
+    "tiles in black": tiled(2, b"0 0 10 10 re f", "/CS cs 0 0 0 /P scn "),
     "white on a box": drawn(SEEN + "0 g 60 590 400 30 re f 1 g " + text(72, 600, SECRET)),
     "white on an image": drawn(
         SEEN + "q 400 0 0 30 60 590 cm /I Do Q 1 g " + text(72, 600, SECRET),
@@ -185,3 +224,32 @@ def test_a_document_with_hidden_text_alone_has_no_text() -> None:
     with pytest.raises(ReadError, match="no text that readers see") as raised:
         read(drawn(text(72, 700, SECRET, before="3 Tr")))
     assert raised.value.cause == "empty"
+
+
+@pytest.mark.parametrize(
+    ("drawing", "resources"),
+    [
+        (f"/Span <</ActualText({SECRET})>> BDC " + text(72, 600, "Plain words") + "EMC", ""),
+        ("/Span /M BDC " + text(72, 600, "Plain words") + "EMC",
+         f"/Properties<</M<</ActualText({SECRET})>>>>"),
+        (f"/P <</ActualText({SECRET})>> BDC /Span <</MCID 0>> BDC " + text(72, 600, "Plain words")
+         + "EMC EMC", ""),
+        (f"/Span <</ActualText({SECRET})>> BDC " + text(72, 600, "Plain") + text(110, 600, "words") + "EMC",
+         ""),
+    ],
+    ids=["one", "by name", "around another", "of two objects"],
+)  # fmt: skip
+def test_what_is_seen_counts_where_another_text_is_said(drawing: str, resources: str) -> None:
+    markdown = read(drawn(SEEN + drawing, resources=resources)).markdown
+    assert "previous" not in markdown
+    assert "Plain words" in markdown
+
+
+def test_a_said_text_names_glyphs_that_have_no_name() -> None:
+    font = (
+        "/Font<</F 3 0 R/G<</Type/Font/Subtype/Type1/BaseFont/Helvetica/ToUnicode 20 0 R"
+        "/FirstChar 97/LastChar 97/Widths[500]>>>>"
+    )
+    names = b"1 begincodespacerange <00> <ff> endcodespacerange 1 beginbfchar <61> <e001> endbfchar"
+    drawing = "/Span <</ActualText(ffi)>> BDC BT /G 11 Tf 72 600 Td (a) Tj ET EMC"
+    assert "ffi" in read(drawn(SEEN + drawing, resources=font, objects={20: ("", names)})).markdown

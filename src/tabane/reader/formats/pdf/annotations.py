@@ -15,6 +15,7 @@ from ctypes import POINTER, byref, c_ushort, cast, create_string_buffer
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from tabane.reader.formats.pdf.marked_content import DocumentTraits
 from tabane.reader.formats.pdf.page_objects import (
     PdfBox,
     PdfFrame,
@@ -22,7 +23,6 @@ from tabane.reader.formats.pdf.page_objects import (
     TextStyle,
 )
 from tabane.reader.formats.pdf.paragraphs import LINK_END, LINK_START, LINK_TEXT, WIDE
-from tabane.reader.formats.pdf.seen_words import annotation_changes
 from tabane.reader.markdown import spans
 
 _MOST = 2000  # annotations of a page
@@ -72,11 +72,10 @@ class PageAnnotations:
     hidden: int = 0
 
 
-def page_annotations(page: Any, frame: PdfFrame, form: Any, *, renew: bool) -> PageAnnotations:
+def page_annotations(page: Any, frame: PdfFrame, form: Any, traits: DocumentTraits) -> PageAnnotations:
     """Return the links and values of a page, and draw its other annotations into it.
 
-    ``form`` is the environment of the document's forms, None without any. ``renew``: viewers write fields
-    anew from their values, whatever their appearance is (NeedAppearances).
+    ``form`` is the environment of the document's forms, None without any.
     """
     import pypdfium2.raw as raw
 
@@ -84,7 +83,7 @@ def page_annotations(page: Any, frame: PdfFrame, form: Any, *, renew: bool) -> P
     count = raw.FPDFPage_GetAnnotCount(page)
     if not 0 < count <= _MOST:
         return found
-    reader = _AnnotationReader(page, frame, form, renew=renew, found=found)
+    reader = _AnnotationReader(page, frame, form, traits, found)
     draws = False
     for nth in reversed(range(count)):
         handle = raw.FPDFPage_GetAnnot(page, nth)
@@ -108,13 +107,14 @@ def page_annotations(page: Any, frame: PdfFrame, form: Any, *, renew: bool) -> P
 class _AnnotationReader:
     """Reads annotations one by one and decides which the page draws."""
 
-    def __init__(self, page: Any, frame: PdfFrame, form: Any, *, renew: bool, found: PageAnnotations) -> None:
+    def __init__(
+        self, page: Any, frame: PdfFrame, form: Any, traits: DocumentTraits, found: PageAnnotations
+    ) -> None:
         import pypdfium2.raw as raw
 
         self._raw = raw
         self._page, self._frame, self._form = page, frame, form
-        self._renew, self._found = renew, found
-        self._shown: Callable[[PdfBox], bool] | None = None
+        self._traits, self._found = traits, found
 
     def keeps(self, handle: Any) -> bool | None:
         """Return whether an annotation is drawn into the page; None if it stays as it is."""
@@ -127,7 +127,7 @@ class _AnnotationReader:
             return None
         if box is None or kind in (raw.FPDF_ANNOT_TEXT, raw.FPDF_ANNOT_POPUP):
             return False
-        if not self._is_shown(handle, box):
+        if not self._is_shown(handle):
             has_text = kind in (raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT)
             self._found.hidden += has_text and bool(self._text(handle, b"Contents") or self._value(handle))
             return False
@@ -153,19 +153,15 @@ class _AnnotationReader:
         )
         return box if inside and min(box.width, box.height) >= 1.5 else None
 
-    def _is_shown(self, handle: Any, box: PdfBox) -> bool:
+    def _is_shown(self, handle: Any) -> bool:
         """Return whether neither a flag nor a layer hides an annotation.
 
-        PDFium does not say which layer is on: the drawings with and without annotations do.
+        PDFium does not say whether its layer is on: it counts as off if any layer may be.
         """
         raw = self._raw
         if raw.FPDFAnnot_GetFlags(handle) & _HIDDEN:
             return False
-        if not raw.FPDFAnnot_HasKey(handle, b"OC"):
-            return True
-        if self._shown is None:
-            self._shown = annotation_changes(self._page, self._frame)
-        return self._shown(box)
+        return not (self._traits.off and raw.FPDFAnnot_HasKey(handle, b"OC"))
 
     def _has_appearance(self, handle: Any) -> bool:
         return bool(self._raw.FPDFAnnot_HasKey(handle, b"AP"))
@@ -187,7 +183,7 @@ class _AnnotationReader:
         ):
             return drawn
         value = self._value(handle)
-        if drawn and not (self._renew and value):
+        if drawn and not (self._traits.renew and value):
             if value:
                 self._found.texts.append(PlacedText(box, value, 0.0, drawn=True))
             return True
@@ -398,7 +394,7 @@ class _WordRows:
         self._heights = [words[nth].middle for nth in self._order]
 
     def place_beside(self, first: PdfWord, last: PdfWord, *, is_mark: bool) -> tuple[int | None, int | None]:
-        """Return the word after which a line is, and the number of that line of the page; None without one."""
+        """Return the word after which a line is, and the number of the page's line; None without one."""
         room = max(first.size, 6.0) * 0.8
         low = bisect_left(self._heights, first.middle - room)
         high = bisect_right(self._heights, first.middle + room)

@@ -339,7 +339,7 @@ class _DocumentReader:
         page = self.document[number]
         try:
             frame = _frame_of(page)
-            annotations = page_annotations(page, frame, self._form, renew=self._traits.renew)
+            annotations = page_annotations(page, frame, self._form, self._traits)
             if annotations.changed:
                 page.close()
                 page = self.document[number]

@@ -30,7 +30,7 @@ _MOST = 20_000  # words of a page
 
 
 class NumberedMargin(NamedTuple):
-    """A margin with line numbers: the place of their edge, and which edge it is (0 left, 1 center, 2 right)."""
+    """A margin with line numbers: the place where they are aligned, by edge 0 (left), 1 (center) or 2."""
 
     place: float
     edge: int

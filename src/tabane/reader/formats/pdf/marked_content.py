@@ -18,27 +18,33 @@ from typing import Any, NamedTuple
 from tabane.reader.formats.pdf.page_objects import page_objects
 
 _STREAM = re.compile(rb"/ObjStm\b[^\n]{0,2000}?>>\s*stream\r?\n|/ObjStm\b.{0,500}?>>\s*stream\r?\n", re.S)
+_OFF = re.compile(rb"/OFF\s*\[\s*\d|/OFF\s+\d+\s+\d+\s+R|/(?:BaseState|ViewState)\s*/OFF|/OCMD\b")
 _STREAMS = 5000
 _INFLATED = 30_000_000  # bytes
 _COPIED = 60_000_000
 
 
 class DocumentTraits(NamedTuple):
-    """What a file has anywhere: patterns, memberships in layers, fields without appearance."""
+    """What a file has anywhere: patterns, memberships in layers, layers that may be off.
+
+    ``renew``: viewers write fields anew from their values, whatever their appearance is (NeedAppearances).
+    """
 
     patterns: bool
     members: bool
+    off: bool
     renew: bool
 
 
 def document_traits(body: bytes) -> DocumentTraits:
     """Return the traits of a file, by the names in it and in its streams of objects."""
-    patterns = members = renew = False
+    patterns = members = off = renew = False
     for part in _plain_parts(body):
         patterns = patterns or b"PatternType" in part or (b"#" in part and _escaped(part))
         members = members or b"OCMD" in part
+        off = off or _OFF.search(part) is not None
         renew = renew or re.search(rb"/NeedAppearances\s+true\b", part) is not None
-    return DocumentTraits(patterns, members, renew)
+    return DocumentTraits(patterns, members, off, renew)
 
 
 def _escaped(part: bytes) -> bool:
@@ -55,7 +61,7 @@ def _plain_parts(body: bytes) -> Iterator[bytes]:
         try:
             part = zlib.decompressobj().decompress(body[match.end() : match.end() + 4_000_000], left)
         except zlib.error:
-            part = b"/OCMD/PatternType"
+            part = b"/OCMD/PatternType/BaseState/OFF"
         left -= len(part)
         yield part
 
@@ -182,7 +188,7 @@ def _object_texts(page: Any, handles: dict[int, int]) -> dict[int, str]:
 
 
 def _is_same_text(said: str, seen: str) -> bool:
-    """Return whether a replacement says what is seen: with ligatures, hyphens or unnamed glyphs written out."""
+    """Return whether a replacement says what is seen, with ligatures or unnamed glyphs written out."""
     said, seen = (_IGNORED.sub("", unicodedata.normalize("NFKC", text)).casefold() for text in (said, seen))
     if said == seen:
         return bool(said)

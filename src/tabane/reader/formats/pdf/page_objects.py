@@ -399,19 +399,24 @@ class _WordReader:
             upright,
             facts.embedded,
             raw.FPDFText_GetFontSize(text, index) * scale,
-            facts.named and not self._has_pattern(handle) and self._has_shape(index),
+            facts.named and not self._has_pattern(handle, mode) and self._has_shape(index),
         )
 
-    def _has_pattern(self, handle: Any) -> bool:
-        """Return whether letters are filled with a pattern, whose color PDFium does not say."""
+    def _has_pattern(self, handle: Any, mode: int) -> bool:
+        """Return whether letters are drawn with a pattern, whose color PDFium does not say."""
         if not self._patterns or not handle:
             return False
         if self._patterns > _PATTERNS:
             return True
-        bitmap = self._raw.FPDFPageObj_GetRenderedFillPattern(self._document, handle)
+        raw = self._raw
+        by_stroke = mode in (1, 5)
+        get = (
+            raw.FPDFPageObj_GetRenderedStrokePattern if by_stroke else raw.FPDFPageObj_GetRenderedFillPattern
+        )
+        bitmap = get(self._document, handle)
         if not bitmap:
             return False
-        self._raw.FPDFBitmap_Destroy(bitmap)
+        raw.FPDFBitmap_Destroy(bitmap)
         self._patterns += 1
         return True
 

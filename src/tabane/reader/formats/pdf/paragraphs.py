@@ -335,7 +335,7 @@ def _is_divided(text: str) -> bool:
 def _rest_of_word(
     pages: Sequence[Sequence[PdfLine]], places: Sequence[tuple[int, int]], at: int
 ) -> int | None:
-    """Return the place of the line that goes on with a divided word: the next, or one above it or elsewhere."""
+    """Return the place of the line that goes on with a divided word: the next, or the first of a column."""
     page, nth = places[at]
     line = pages[page][nth]
     for place in range(at + 1, min(at + 1 + _AHEAD, len(places))):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from ctypes import byref, c_ulong, c_ushort, pointer
 from dataclasses import dataclass
 from itertools import pairwise
@@ -296,8 +296,8 @@ class PagePixels:
         changed = int.from_bytes(drawn, "little") ^ int.from_bytes(bare, "little")
         self._changed = changed.to_bytes(len(drawn), "little")
 
-    def place(self, word: PdfWord | PdfBox, top: float) -> tuple[range, range]:
-        """Return the rows and the columns of a word or a box; ``top`` is the height of the page."""
+    def place(self, word: PdfWord, top: float) -> tuple[range, range]:
+        """Return the rows and the columns of a word; ``top`` is the height of the page."""
         scale = self._scale
         rows = range(
             max(0, int((top - word.top) * scale)), min(self._high, int((top - word.bottom) * scale) + 1)
@@ -342,26 +342,8 @@ def drawn_twice(page: Any, frame: PdfFrame, drawing: PageDrawing) -> PagePixels 
     return PagePixels(drawn, bare, wide, high, scale) if bare is not None else None
 
 
-def annotation_changes(page: Any, frame: PdfFrame) -> Callable[[PdfBox], bool]:
-    """Return a test whether annotations change what is drawn in a box; if it is too expensive, none do."""
-    import pypdfium2.raw as raw
-
-    scale = min(1.0, (_PIXELS / max(1.0, frame.width * frame.height)) ** 0.5)
-    wide, high = max(1, round(frame.width * scale)), max(1, round(frame.height * scale))
-    drawn, bare = (_rendered_rows(page, wide, high, flags) for flags in (raw.FPDF_ANNOT, 0))
-    if drawn is None or bare is None:
-        return lambda _: False
-    pixels = PagePixels(drawn, bare, wide, high, scale)
-
-    def changes(box: PdfBox) -> bool:
-        rows, columns = pixels.place(box, frame.height)
-        return any(pixels.difference(row, columns) > 0 for row in rows)
-
-    return changes
-
-
-def _rendered_rows(page: Any, wide: int, high: int, flags: int = 1) -> bytes | None:
-    """Return rows of red, green and blue; ``flags``: 1 (FPDF_ANNOT) with annotations."""
+def _rendered_rows(page: Any, wide: int, high: int) -> bytes | None:
+    """Return rows of red, green and blue."""
     import pypdfium2
     import pypdfium2.raw as raw
 
@@ -371,7 +353,7 @@ def _rendered_rows(page: Any, wide: int, high: int, flags: int = 1) -> bytes | N
     pause.NeedToPauseNow = ask(lambda _: int(process_time() - start > _SECONDS))
     bitmap = pypdfium2.PdfBitmap.new_native(wide, high, raw.FPDFBitmap_BGR, rev_byteorder=True)
     bitmap.fill_rect((255, 255, 255, 255), 0, 0, wide, high)
-    flags |= raw.FPDF_REVERSE_BYTE_ORDER
+    flags = raw.FPDF_ANNOT | raw.FPDF_REVERSE_BYTE_ORDER
     try:
         state = raw.FPDF_RenderPageBitmap_Start(bitmap, page, 0, 0, wide, high, 0, flags, pointer(pause))
         if state != raw.FPDF_RENDER_DONE:

@@ -666,10 +666,15 @@ def _joined_lines(
     """Return the numbers of lines that go on in a cell of the line above."""
     joined_lines: set[int] = set()
     long = 0
+    columns: list[set[int]] = [set() for _ in heights]
+    for word in words:
+        columns[places[id(word)]].add(bisect_right(inner, word.center))
     for before, word in pairwise(words):
         one, other = places[id(before)], places[id(word)]
         if other <= one or bisect_right(inner, before.center) != bisect_right(inner, word.center):
             continue
+        if one > 0 and columns[one] == {0} and len(columns[other]) > 1:
+            continue  # the name of a group of rows
         if before.middle - word.middle < 1.5 * max(before.size, word.size):
             joined_lines.update(range(one + 1, other + 1))
             long += 1
