@@ -9,7 +9,7 @@ import click
 
 from tabane.cli.job_progress import follow
 from tabane.cli.options import combined, detach_option, given, option, parameter_option, with_hub
-from tabane.cli.output import FAILED, INTERRUPTED, Command, Terminal, examples, lang, text
+from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang, text
 from tabane.errors import TabaneError
 from tabane.messages import say
 from tabane.reader.result_text import head, site_lines
@@ -102,8 +102,6 @@ def _read_site(terminal: Terminal, address: str, remember: bool, wanted: dict[st
     if not terminal.show_json(found):
         for line in site_lines(found, lang()):
             terminal.say(line)
-    if not found["new"] + found["changed"] + found["unchanged"]:
-        raise click.exceptions.Exit(FAILED)
 
 
 def _remember(terminal: Terminal, address: str, found: dict[str, Any]) -> TabaneError | None:

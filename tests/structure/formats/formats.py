@@ -88,6 +88,7 @@ from tabane.posts.operations import CountedPlace
 from tabane.posts.post import _PostPayload
 from tabane.reader.conversion import CleaningRequest, ConversionFailure, ConversionRequest, ConvertedPage
 from tabane.reader.cookies import CookieJar, ImportedCookie
+from tabane.reader.crawling.site_file import KeptResponse
 from tabane.reader.page import Page, Picture
 from tabane.reader.page_records import PageHead, PassageSpan
 from tabane.reader.paging import PageCursor
@@ -140,6 +141,7 @@ FILES: dict[str, Any] = {
     "call of a paused script that was asked about": AskedCall,
     "target of a call": CallTarget,
     "task": KeptTask,
+    "response of a page of a site": KeptResponse,
     "trail": TrailLine,
     "pairs by holder": dict[str, frozenset[str]],
     "approvals": tuple[Approval, ...],

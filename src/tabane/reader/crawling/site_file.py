@@ -68,7 +68,7 @@ CREATE TABLE IF NOT EXISTS page(
   digest TEXT NOT NULL DEFAULT '', alike TEXT NOT NULL DEFAULT '', links BLOB,
   lastmod TEXT NOT NULL DEFAULT '',
   checked REAL NOT NULL DEFAULT 0, document TEXT NOT NULL DEFAULT '', saved TEXT NOT NULL DEFAULT '',
-  UNIQUE(site, key)
+  put INTEGER NOT NULL DEFAULT 0, UNIQUE(site, key)
 );
 CREATE INDEX IF NOT EXISTS page_state ON page(site, state, depth, place);
 CREATE INDEX IF NOT EXISTS page_alike ON page(site, alike);
@@ -221,7 +221,7 @@ class SiteFile:
         return await self._run(self._of_pattern, site, pattern)
 
     async def counts(self, site: int) -> dict[str, int]:
-        """Return the number of pages of each outcome, and of those that wait."""
+        """Return the number of pages of each outcome, of those that wait, and of those saved in this run."""
         return await self._run(self._counts, site)
 
     async def report(self, site: int) -> dict[str, list[dict[str, Any]]]:
@@ -289,8 +289,8 @@ class SiteFile:
                 )
                 database.execute("DELETE FROM page WHERE site = ? AND digest = ''", (site,))
                 database.execute(
-                    "UPDATE page SET state = 'waiting', reason = '', other = '', canonical = 0, lastmod = '' "
-                    "WHERE site = ?", (site,),
+                    "UPDATE page SET state = 'waiting', reason = '', other = '', canonical = 0, put = 0, "
+                    "lastmod = '' WHERE site = ?", (site,),
                 )  # fmt: skip
                 database.execute("UPDATE site SET ended = 0, listed = 0 WHERE id = ?", (site,))
                 _add(database, site, [FoundPage(start, 0)])
@@ -353,7 +353,7 @@ class SiteFile:
             **({"digest": result.digest, "links": _packed_links(result.links)} if known else {}),
             **({"alike": result.alike} if result.outcome in ("new", "changed") else {}),
             **({"digest": "", "alike": ""} if result.outcome in ("gone", "outside", "duplicate") else {}),
-            **({"document": result.document, "saved": result.saved} if result.saved else {}),
+            **({"document": result.document, "saved": result.saved, "put": 1} if result.saved else {}),
         }
         names = ", ".join(f"{name} = ?" for name in values)
         with self._open() as database:
@@ -406,6 +406,9 @@ class SiteFile:
             "SELECT state, count(*) FROM page WHERE site = ? GROUP BY state", (site,)
         )
         counts: dict[str, int] = dict(found.fetchall())
+        (counts["saved"],) = (
+            self._open().execute("SELECT coalesce(sum(put), 0) FROM page WHERE site = ?", (site,)).fetchone()
+        )
         counts["waiting"] = counts.get("waiting", 0) + counts.pop("late", 0)
         return counts
 

@@ -106,7 +106,6 @@ class SiteReading:
         self._delay = self._asked_pause = 0.0
         self._last = -LONGEST_PAUSE
         self._unreachable = 0
-        self._saved = 0
         self._run: SiteRun
         self._rules: RobotsRules
 
@@ -135,9 +134,8 @@ class SiteReading:
         await self._file.end(run.site)
         return {
             "site": self._run.scope.url if self._run.scope else self._wish.start,
-            **await site_report(self._file, run.site),
+            **await site_report(self._file, run.site, saves=self._remember is not None),
             "continued": run.continued,
-            "saved": self._saved if self._remember else None,
             "seconds": round(self._clock() - began, 1),
         }
 
@@ -256,7 +254,6 @@ class SiteReading:
             raise
         except TabaneError as error:
             return PageResult("failed", error.message, links=follow)
-        self._saved += 1
         return result._replace(document=key, saved=text)
 
     def _canonical(self, page: WaitingPage, read: Page, scope: SiteScope) -> str | None:
@@ -422,12 +419,16 @@ class _RecordingFetcher:
 _COUNTED = (*READ, "duplicate", "gone", "failed", "outside", "robots", "noindex", "other", "similar")
 
 
-async def site_report(file: SiteFile, site: int) -> dict[str, Any]:
-    """Return the counts of a site's pages by outcome, ``left`` for those that wait, and lists of some."""
+async def site_report(file: SiteFile, site: int, *, saves: bool) -> dict[str, Any]:
+    """Return the counts of a site's pages by outcome, ``left`` for those that wait, and lists of some.
+
+    ``saves``: also how many were saved as documents.
+    """
     counts = await file.counts(site)
     lists = await file.report(site)
     return {
         **{name: counts.get(name, 0) for name in _COUNTED},
+        **({"saved": counts["saved"]} if saves else {}),
         "left": counts["waiting"],
         "pages": {name: rows for name, rows in lists.items() if rows},
     }
