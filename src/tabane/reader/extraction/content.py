@@ -9,13 +9,14 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import islice
+from itertools import chain, islice
 from math import exp
-from typing import Any, cast
+from typing import Any
 
 from tabane.reader.extraction import blocks
 from tabane.reader.extraction.asides import asides, without_empty_headings
@@ -43,42 +44,89 @@ Node = Any
 """A leaf is its value; a fork is (feature, threshold, subtree up to the threshold, subtree above it)."""
 
 
-class DecisionForest:
-    """Gradient-boosted trees: the sum of one leaf of each is the log-odds.
+_LEAVES = 8
+"""Most leaves of a tree: its bits are one byte."""
+_LOWEST = bytes((bits & -bits).bit_length() - 1 if bits else 0 for bits in range(1 << _LEAVES))
+"""Number of the lowest bit that is set in a byte."""
 
-    Friedman, Greedy function approximation: a gradient boosting machine (2001). The trees become one function
-    of conditional expressions, which takes half the time of a walk down their nodes. Its source is made of
-    numbers only.
+
+class DecisionForest:
+    """Gradient-boosted trees of at most 8 leaves: the sum of one leaf of each is the log-odds.
+
+    Friedman, Greedy function approximation: a gradient boosting machine (2001). Trees are not walked: each
+    feature tells by its thresholds which leaves of all trees cannot be reached, as the bits of one number.
+    Of each tree the first leaf that is left counts. Blocks of a page share most features, so that most of
+    these numbers are found once a box, a path or a page. Lucchese and others, QuickScorer: a fast algorithm
+    to rank documents with additive ensembles of regression trees (2015).
     """
 
     def __init__(self, base: float, trees: Sequence[Node]) -> None:
-        features: set[int] = set()
-        lines = [line for tree in trees for line in _tree_source(tree, " ", features)]
-        columns = [f" f{number} = row[{number}]" for number in sorted(features)]
-        source = ["def odds(row):", *columns, f" total = {float(base)!r}", *lines, " return total"]
-        names: dict[str, Any] = {}
-        exec("\n".join(source), {"__builtins__": {}}, names)
-        self._odds = cast("Callable[[Sequence[float]], float]", names["odds"])
+        self._base = float(base)
+        self._leaves: list[list[float]] = []
+        forks: dict[int, list[tuple[float, int]]] = {}
+        for number, tree in enumerate(trees):
+            leaves: list[float] = []
+            self._leaves.append(leaves)
+            _add_tree(tree, leaves, forks, _LEAVES * number)
+        self._all = (1 << _LEAVES * len(trees)) - 1
+        self._steps: dict[int, tuple[list[float], list[int]]] = {}
+        """By feature: its thresholds in rising order, and the leaves left above none, one, two … of them."""
+        for feature, cuts in forks.items():
+            cuts.sort()
+            left = [self._all]
+            for _, gone in cuts:
+                left.append(left[-1] & ~gone)
+            self._steps[feature] = [threshold for threshold, _ in cuts], left
 
-    def odds(self, row: Sequence[float]) -> float:
-        """Return the log-odds of a row of features."""
-        return self._odds(row)
+    def odds(self, rows: Sequence[blocks.Row]) -> list[float]:
+        """Return the log-odds of each row of features. Parts that rows share are looked at once."""
+        if not rows:
+            return []
+        plans = self._plans(rows[0])
+        known: list[dict[int, int]] = [{} for _ in plans]
+        found = []
+        for row in rows:
+            bits = self._all
+            for part, plan, seen in zip(row, plans, known, strict=True):
+                left = seen.get(id(part))
+                if left is None:
+                    left = self._all
+                    for at, thresholds, leaves in plan:
+                        left &= leaves[bisect_left(thresholds, part[at])]
+                    seen[id(part)] = left
+                bits &= left
+            leaf = bits.to_bytes(len(self._leaves), "little").translate(_LOWEST)
+            found.append(self._base + sum(map(list.__getitem__, self._leaves, leaf)))
+        return found
 
-    def probability(self, row: Sequence[float]) -> float:
-        return 1 / (1 + exp(-max(-30.0, min(30.0, self.odds(row)))))
+    def probabilities(self, rows: Sequence[blocks.Row]) -> list[float]:
+        return [1 / (1 + exp(-max(-30.0, min(30.0, odds)))) for odds in self.odds(rows)]
+
+    def _plans(self, row: blocks.Row) -> list[list[tuple[int, list[float], list[int]]]]:
+        """Return for each part of a row the features in it that a tree asks for: their places and steps."""
+        plans = []
+        first = 0
+        for part in row:
+            numbers = range(first, first + len(part))
+            plans.append([(n - first, *self._steps[n]) for n in numbers if n in self._steps])
+            first += len(part)
+        return plans
 
 
-def _tree_source(node: Node, margin: str, features: set[int]) -> Iterator[str]:
-    """Yield the source of a tree. Its feature numbers are added to ``features``."""
-    if not isinstance(node, list | tuple):
-        yield f"{margin}total += {float(node)!r}"
-        return
-    number, threshold = int(node[0]), float(node[1])
-    features.add(number)
-    yield f"{margin}if f{number} <= {threshold!r}:"
-    yield from _tree_source(node[2], margin + " ", features)
-    yield f"{margin}else:"
-    yield from _tree_source(node[3], margin + " ", features)
+def _add_tree(tree: Node, leaves: list[float], forks: dict[int, list[tuple[float, int]]], first: int) -> None:
+    """Add the leaves of a tree from left to right, and each fork with the bits of the leaves that are out of
+    reach above its threshold. ``first`` is the number of the tree's first bit.
+    """
+    todo: list[tuple[Node, int]] = [(tree, -1)]
+    while todo:
+        node, begin = todo.pop()
+        if not isinstance(node, list | tuple):
+            leaves.append(float(node))
+        elif begin < 0:
+            todo += [(node[3], -1), (node, len(leaves)), (node[2], -1)]
+        else:
+            bits = (1 << len(leaves)) - (1 << begin)
+            forks.setdefault(int(node[0]), []).append((float(node[1]), bits << first))
 
 
 @cache
@@ -140,7 +188,85 @@ def chosen(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list
 
 def selected(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list[bool]:
     """Return which blocks are content: the best cut through all is made, and made whole."""
-    return filled(blocks, chosen(blocks, probability), probability, _is_sure(blocks, probability, _CERTAIN))
+    even = smoothed(blocks, probability)
+    kept = filled(blocks, chosen(blocks, even), even, _is_sure(blocks, even, _CERTAIN))
+    return _keep_containers(blocks, kept, even)
+
+
+_TEMPLATE = 6  # blocks at one path that come from a template, and are content or not together
+
+
+def smoothed(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list[float]:
+    """Return the probabilities, each drawn half the way to the mean of its path if many blocks are there."""
+    sums: dict[int, tuple[int, float]] = {}
+    for block, p in zip(blocks, probability, strict=True):
+        count, total = sums.get(block.box.path, (0, 0.0))
+        sums[block.box.path] = count + 1, total + p
+    even = []
+    for block, p in zip(blocks, probability, strict=True):
+        count, total = sums[block.box.path]
+        even.append((p + total / count) / 2 if count >= _TEMPLATE else p)
+    return even
+
+
+_WHOLE = 0.9  # share of its prose from which a container is kept whole
+_LEAST_PROSE = 1500  # words of such a container
+_AROUND = 10  # boxes around a block that may be its container
+_FOREIGN = 0.3
+"""Probability below which a block is foreign to the container that it is in."""
+
+
+def _keep_containers(
+    blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float]
+) -> list[bool]:
+    """Keep the rest of each container of whose prose most is kept: a text does not end before its end."""
+    words: dict[int, int] = {}
+    good: dict[int, int] = {}
+    for block, keep, p in zip(blocks, kept, probability, strict=True):
+        if _is_prose(block) and p >= _FOREIGN:
+            for at in islice(up(block.box), _AROUND):
+                words[id(at)] = words.get(id(at), 0) + block.words
+                if keep:
+                    good[id(at)] = good.get(id(at), 0) + block.words
+    whole = {at for at, count in words.items() if count >= _LEAST_PROSE and good.get(at, 0) >= _WHOLE * count}
+    return [
+        keep
+        or (
+            p >= _FOREIGN
+            and _is_prose(block)
+            and any(id(at) in whole for at in islice(up(block.box), _AROUND))
+        )
+        for block, keep, p in zip(blocks, kept, probability, strict=True)
+    ]
+
+
+def _is_prose(block: ContentBlock) -> bool:
+    return 2 * block.linked < block.letters
+
+
+def lost_share(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> float:
+    """Return the share of its own prose that the container of the content lost, 0..1.
+
+    The container is the lowest box around nearly all kept prose. Its own prose is at paths of which blocks
+    were kept.
+    """
+    words: dict[int, int] = {}
+    for block, keep in zip(blocks, kept, strict=True):
+        if keep and _is_prose(block):
+            for at in islice(up(block.box), _AROUND):
+                words[id(at)] = words.get(id(at), 0) + block.words
+    total = sum(block.words for block, keep in zip(blocks, kept, strict=True) if keep and _is_prose(block))
+    main = {at for at, count in words.items() if count >= _WHOLE * total}
+    paths = {block.box.path for block, keep in zip(blocks, kept, strict=True) if keep}
+    lost = sum(
+        block.words
+        for block, keep in zip(blocks, kept, strict=True)
+        if not keep
+        and block.box.path in paths
+        and _is_prose(block)
+        and any(id(at) in main for at in islice(up(block.box), _AROUND))
+    )
+    return lost / (lost + total) if lost else 0.0
 
 
 def _is_sure(blocks: Sequence[ContentBlock], probability: Sequence[float], share: float = 0.5) -> bool:
@@ -166,6 +292,7 @@ class PageContent:
     parts within the content, which were removed. ``visible`` are all visible texts of the page in order, and
     ``kept`` says which of them are content. ``collapsed`` and ``late`` count the marked parts of the content
     that a click opens or a script shows. ``limited``: the page's style sheets were too large to be applied.
+    ``lost`` is the share of the prose of its container that was left out, 0..1.
     """
 
     elements: tuple[Element, ...]
@@ -177,6 +304,7 @@ class PageContent:
     collapsed: int = 0
     late: int = 0
     limited: bool = False
+    lost: float = 0.0
 
 
 def cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
@@ -236,6 +364,7 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
         collapsed=collapsed,
         late=late,
         limited=detector.limited,
+        lost=lost_share(blocks, kept),
     )
 
 
@@ -256,8 +385,12 @@ def choice(cutting: BlockSegmentation) -> list[bool]:
     return without_empty_headings(cutting.blocks, kept, beside)
 
 
-def rows(cutting: BlockSegmentation, only: Sequence[int] | None = None) -> list[list[float]]:
-    """Return a row of features for each block of a page, or for those of the numbers in ``only``."""
+def rows(cutting: BlockSegmentation) -> list[list[float]]:
+    """Return a row of features for each block of a page."""
+    return [list(chain(*row)) for row in _rows(cutting)]
+
+
+def _rows(cutting: BlockSegmentation, only: Sequence[int] | None = None) -> list[blocks.Row]:
     root = cutting.boxes[0].element
     return blocks.rows(cutting.boxes, cutting.blocks, title(root), declared(root), only)
 
@@ -267,12 +400,12 @@ def _probability(cutting: BlockSegmentation) -> list[float]:
     blocks = cutting.blocks
     judge = forest()
     if len(blocks) <= _MOST:
-        return [judge.probability(row) for row in rows(cutting)]
+        return judge.probabilities(_rows(cutting))
     shapes = _same_path_blocks(blocks)
     some = max(1, _SAMPLES // len(shapes))
     samples = {shape: numbers[:: -(-len(numbers) // some)] for shape, numbers in shapes.items()}
     sampled = sorted(number for numbers in samples.values() for number in numbers)
-    judged = dict(zip(sampled, map(judge.probability, rows(cutting, sampled)), strict=True))
+    judged = dict(zip(sampled, judge.probabilities(_rows(cutting, sampled)), strict=True))
     probabilities = [0.0] * len(blocks)
     for shape, numbers in shapes.items():
         mean = sum(judged[number] for number in samples[shape]) / len(samples[shape])

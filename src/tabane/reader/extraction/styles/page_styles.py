@@ -14,6 +14,7 @@ from typing import Any
 from tabane.reader.extraction.styles.declarations import Effect, active, declarations, inline, triggered
 from tabane.reader.extraction.styles.selectors import (
     CompoundSelector,
+    ElementPath,
     Selector,
     SelectorError,
     SelectorMatcher,
@@ -230,7 +231,9 @@ class _TreeStyles:
         self._quirks = matcher.quirks
         self._buckets: dict[str, list[_Entry]] = {}
         self._by_attribute: dict[str, list[_Entry]] = {}
-        self._known: dict[tuple[str, str | None, str | None], tuple[_Entries, _Entries]] = {}
+        self._known: dict[tuple[str, str | None, str | None], tuple[_Entries, _Entries, bool]] = {}
+        self._alike: dict[tuple[int, ElementPath], _Entries] = {}
+        """Selectors that match, by the ``id()`` of those that may and the path of the parent."""
         self._gathered = 0
         self._interned: dict[_Entries, _Entries] = {}
         self._selectors: dict[str, list[Selector]] = {}
@@ -285,14 +288,28 @@ class _TreeStyles:
 
     def matching_entries(self, element: Element, attributes: Mapping[str, str]) -> tuple[_Entries, _Entries]:
         """Return the selectors that match by tag, id and classes alone, and the others that match."""
-        certain, possible = self._candidate_entries(element, attributes.get("class"), attributes.get("id"))
+        certain, possible, by_names = self._candidate_entries(
+            element, attributes.get("class"), attributes.get("id")
+        )
         if self._by_attribute and attributes:
-            possible = (*possible, *self._entries_by_attribute(attributes))
+            more = tuple(self._entries_by_attribute(attributes))
+            possible, by_names = (*possible, *more), by_names and not more
         if not possible:
             return certain, _NO_ENTRIES
+        if by_names and not self.matcher.spent:
+            # What is named alike, with ancestors named alike, matches alike.
+            place = id(possible), self.matcher.path_above(element)
+            matching = self._alike.get(place)
+            if matching is None:
+                matching = self._alike[place] = self._matching(element, possible)
+            return certain, matching
+        return certain, self._matching(element, possible)
+
+    def _matching(self, element: Element, possible: _Entries) -> _Entries:
+        """Return the selectors that match an element, of those that may."""
         if self.matcher.spent:
-            return certain, tuple(one for one in possible[:_FEW] if one.hides)
-        return certain, tuple(
+            return tuple(one for one in possible[:_FEW] if one.hides)
+        return tuple(
             one for one in possible if self.matcher.matches(one.selector, element, settled=one.settled)
         )
 
@@ -414,8 +431,10 @@ class _TreeStyles:
 
     def _candidate_entries(
         self, element: Element, written: str | None, key: str | None
-    ) -> tuple[_Entries, _Entries]:
-        """Return the selectors that match all elements of this tag, id and classes, and those that may."""
+    ) -> tuple[_Entries, _Entries, bool]:
+        """Return the selectors that match all elements of this tag, id and classes, those that may, and
+        whether the names of its ancestors decide on all of these.
+        """
         tag = element.tag
         signature = (tag, written, key)
         known = self._known.get(signature)
@@ -441,7 +460,8 @@ class _TreeStyles:
                 (certain if one.alone else possible).append(one)
         possible.sort(key=lambda one: not one.hides)
         whole = tuple(certain)
-        found = self._interned.setdefault(whole, whole), tuple(possible)
+        by_names = all(one.settled and one.selector.by_names for one in possible)
+        found = self._interned.setdefault(whole, whole), tuple(possible), by_names
         self._known[signature] = found
         return found
 

@@ -103,6 +103,8 @@ class Selector:
     """What ``::slotted()`` asks of the elements that are assigned to the slot."""
     parts: frozenset[str] = frozenset()
     """The names of ``::part()``, of elements in the shadow tree of the host."""
+    by_names: bool = False
+    """Whether nothing but tags, classes and ids is asked of these ancestors."""
 
 
 def selectors(text: str) -> list[Selector]:
@@ -282,6 +284,7 @@ class _Builder:
             needed=frozenset(name for compound in above for name in _compound_names(compound)),
             slotted=self._slotted,
             parts=self._part_names,
+            by_names=vertical and not any(compound.attributes or compound.pseudos for compound in above),
         )
 
 
@@ -321,6 +324,15 @@ def _parse_nth(name: str, argument: str, depth: int) -> PseudoClass:
 Element = Any
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ElementPath:
+    """The tags, classes and ids of an element and of its ancestors. Elements whose ancestors are named alike
+    share one.
+    """
+
+    names: frozenset[str]
+
+
 class _Result(Enum):
     MATCH = auto()
     NOT_HERE = auto()
@@ -344,9 +356,12 @@ class SelectorMatcher:
         self._quirks = self.quirks = quirks
         self._names: dict[str, frozenset[str]] = {}
         self._places: dict[tuple[Element, str], dict[Element, tuple[int, int]]] = {}
-        self._paths: dict[Element, frozenset[str]] = {}
-        self._below: dict[tuple[Selector, Element], bool] = {}
-        """Whether selectors match around the children of an element, if only ancestors are asked."""
+        self._paths: dict[Element | None, ElementPath] = {None: ElementPath(frozenset())}
+        self._shared_paths: dict[tuple[ElementPath, str, str | None, str | None], ElementPath] = {}
+        self._below: dict[tuple[Selector, ElementPath | Element], bool] = {}
+        """Whether selectors match around the children of an element, if only ancestors are asked: by its path
+        if only their names are.
+        """
         self.spent = False
 
     @property
@@ -374,29 +389,43 @@ class SelectorMatcher:
             return True
         if not selector.vertical:
             return self._match_around(selector, 0, element) is _Result.MATCH
-        key = selector, element.getparent()
+        parent = element.getparent()
+        path = self.path_above(element)
+        key = selector, path if selector.by_names else parent
         known = self._below.get(key)
         if known is None:
-            known = (self._quirks or selector.needed <= self._path_names(key[1])) and (
+            known = (self._quirks or selector.needed <= path.names) and (
                 self._match_around(selector, 0, element) is _Result.MATCH
             )
             self._below[key] = known
         return known
 
-    def _path_names(self, element: Element | None) -> frozenset[str]:
-        """Return the tags, classes and ids of an element and of its ancestors."""
-        if element is None:
-            return frozenset()
-        found = self._paths.get(element)
-        if found is None:
-            names = [element.tag]
-            if written := element.get("class"):
-                names += [f".{name}" for name in self.names(written)]
-            if key := element.get("id"):
-                names.append(f"#{key}")
-            found = self._paths[element] = self._path_names(element.getparent()).union(names)
-            self._left -= len(found) // 16
-        return found
+    def path_above(self, element: Element) -> ElementPath:
+        """Return the path of an element's parent."""
+        parent = element.getparent()
+        return self._paths.get(parent) or self._path_of(parent)
+
+    def _path_of(self, element: Element | None) -> ElementPath:
+        """Return the path of an element. Its parent's is mostly known."""
+        below: list[Element] = []
+        at: Any = element
+        while (path := self._paths.get(at)) is None:
+            below.append(at)
+            at = at.getparent()
+        for at in reversed(below):
+            written, own = at.get("class"), at.get("id")
+            alike = path, at.tag, written, own
+            known = self._shared_paths.get(alike)
+            if known is None:
+                names = [at.tag]
+                if written:
+                    names += [f".{name}" for name in self.names(written)]
+                if own:
+                    names.append(f"#{own}")
+                known = self._shared_paths[alike] = ElementPath(path.names.union(names))
+                self._left -= len(known.names) // 16
+            path = self._paths[at] = known
+        return path
 
     def _match_around(self, selector: Selector, at: int, element: Element) -> _Result:
         """Match the compounds after one around its element."""
