@@ -39,7 +39,7 @@ def test_a_mail_has_its_headers_its_text_and_its_attachments() -> None:
     message.add_attachment(b"x" * 1234, maintype="application", subtype="pdf", filename="資料.pdf")
     page = mail(message.as_bytes())
     assert page.markdown == (
-        "- **From:** 花子 \\<hanako@example.jp>\n- **Date:** 2024-05-06T10:00:00+09:00\n\n"
+        "# 会議の件\n\n- **From:** 花子 \\<hanako@example.jp>\n- **Date:** 2024-05-06T10:00:00+09:00\n\n"
         "本文です。\n> 引用 \\*a\\*\n\n**Attachments:**\n\n- 資料.pdf (application/pdf, 1,234 bytes)"
     )
     assert (page.title, page.author, page.date, page.way) == (
@@ -77,7 +77,7 @@ def test_encodings_of_japanese(charset: str, form: str) -> None:
         f"Content-Transfer-Encoding: {form}\r\n\r\n"
     )
     page = mail(head.encode() + data)
-    assert (page.title, page.markdown) == ("件名の表", "日本語の本文です。表をご覧ください。")
+    assert (page.title, page.markdown) == ("件名の表", "# 件名の表\n\n日本語の本文です。表をご覧ください。")
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_a_mailbox_is_its_mails() -> None:
 
 def test_flowed_text_is_joined_and_parts_are_bounded() -> None:
     flowed = b"Subject: x\nContent-Type: text/plain; format=flowed\n\none \ntwo\n-- \nname\n"
-    assert mail(flowed).markdown == "one two\n\\--\nname"
+    assert mail(flowed).markdown == "# x\n\none two\n\\--\nname"
     many = MIMEMultipart()
     for nth in range(1000):
         many.attach(MIMEText(f"part {nth}"))

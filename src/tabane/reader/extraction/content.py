@@ -37,7 +37,7 @@ from tabane.reader.extraction.html_tree import open_noscripts, settle
 from tabane.reader.extraction.metadata import declared
 from tabane.reader.extraction.styles.shadow_trees import ShadowTrees, detach_shadow_trees
 from tabane.reader.extraction.tabs import label_panes, with_panes, write_line
-from tabane.reader.markdown.elements import EMPTY
+from tabane.reader.markdown.elements import EMPTY, is_formula_image
 from tabane.reader.markdown.inline import mathml_source
 
 Node = Any
@@ -652,9 +652,10 @@ def _name_formula_images(hidden: Sequence[Element]) -> None:
         if math is None:
             continue
         for neighbor in (element.getnext(), element.getprevious()):
-            if neighbor is not None and neighbor.tag == "img" and not neighbor.get("data-tex"):
+            if neighbor is not None and neighbor.tag == "img":
                 source = mathml_source(math)
-                if not _WORDS_IN_A_ROW.search(source):
+                described = is_formula_image(neighbor) and neighbor.get("alt")
+                if not described and not _WORDS_IN_A_ROW.search(source):
                     neighbor.set("data-tex", source)
                 break
 
