@@ -18,6 +18,7 @@ import argparse
 import gzip
 import hashlib
 import json
+import random
 import statistics
 import sys
 import zlib
@@ -39,9 +40,11 @@ from tabane.text.encodings import decode_leniently
 
 FILE = Path(__file__).parents[2] / "src/tabane/reader/extraction/forest.json.gz"
 SHAPE = {
-    "max_iter": 200, "learning_rate": 0.05, "max_leaf_nodes": 10, "max_features": 0.2,
+    "max_iter": 250, "learning_rate": 0.05, "max_leaf_nodes": 8, "max_features": 0.2,
     "l2_regularization": 20.0, "min_samples_leaf": 60, "max_bins": 63, "early_stopping": False,
 }  # fmt: skip
+MANUAL = 0.5  # weight of a page of documentation, whose labels are its container
+_MOST_BLOCKS = 500  # of a page that trees are grown on: manuals have thousands
 JAPANESE = 2.0  # weight of a page in Japanese: there are few
 _LENGTH = 600  # words of content that a page of which that is not known is taken to have
 NEWS_LIKE = 0.3  # weight of an article with parts of other pages: the article itself is there, too
@@ -49,8 +52,9 @@ _GRAFTS = (1, 2)  # seeds: each gives another set of news-like pages
 PARTIAL = 0.7  # weight of a page of which only parts of its structure are known
 _ABOUT = (
     "Gradient-boosted trees over tabane.reader.extraction.blocks, grown by benchmarks.reader.training on a "
-    "part of the development split of WCXB (Web Content Extraction Benchmark, CC-BY-4.0) and on fixtures in "
-    "Japanese of postlight/parser (MIT or Apache-2.0)."
+    "part of the development split of WCXB (Web Content Extraction Benchmark, CC-BY-4.0), on fixtures in "
+    "Japanese of postlight/parser (MIT or Apache-2.0), and on documentation in packages of Debian (free "
+    "licenses: GPL, GFDL, BSD, PostgreSQL, Apache, MIT and others)."
 )
 
 
@@ -154,7 +158,7 @@ def _partial(gold: Gold, blocks: Sequence[ContentBlock], rows: Sequence[list[flo
 
 
 def _page_weight(gold: Gold) -> float:
-    return {"ja": JAPANESE, "news-like": NEWS_LIKE}.get(gold.kind, 1.0)
+    return {"ja": JAPANESE, "news-like": NEWS_LIKE, "manual": MANUAL}.get(gold.kind, 1.0)
 
 
 def grown(lessons: Sequence[Lesson], without: Set[str] = frozenset()) -> Any:
@@ -164,15 +168,24 @@ def grown(lessons: Sequence[Lesson], without: Set[str] = frozenset()) -> Any:
     except ImportError as error:
         sys.exit(f"{error}: uv pip install scikit-learn")
     learned = [
-        (row, right, weight)
+        (one.rows[number], one.right[number], weight)
         for one in lessons
-        for row, right, weight, site in zip(one.rows, one.right, one.weights, one.foreign, strict=True)
-        if site not in without
+        for number, weight in _sample(one)
+        if one.foreign[number] not in without
     ]
     known, right, weights = zip(*learned, strict=True)
     mean = statistics.mean(weights)
     forest = HistGradientBoostingClassifier(**SHAPE, random_state=0)
     return forest.fit(known, right, [weight / mean for weight in weights])
+
+
+def _sample(one: Lesson) -> list[tuple[int, float]]:
+    """Return numbers and weights of blocks of a page: of a very long one some, that weigh as much as all."""
+    count = len(one.rows)
+    numbers = range(count)
+    if one.gold.kind == "manual" and count > _MOST_BLOCKS:
+        numbers = sorted(random.Random(one.gold.name).sample(numbers, _MOST_BLOCKS))
+    return [(number, one.weights[number] * count / len(numbers)) for number in numbers]
 
 
 def validated(known: Sequence[Lesson], folds: int, way: int = 0) -> dict[str, Score]:
@@ -196,7 +209,7 @@ def _print(known: Sequence[Lesson], runs: Sequence[dict[str, Score]]) -> None:
     for one in known:
         if one.gold.text:
             groups[one.gold.kind].append(one.gold.name)
-            if one.gold.kind not in ("ja", "news-like"):
+            if one.gold.kind not in ("ja", "news-like", "manual"):
                 groups["all of WCXB"].append(one.gold.name)
     for kind, names in sorted(groups.items()):
         values = [statistics.mean(run[name].f1 for run in runs) for name in names]
@@ -224,7 +237,7 @@ def _house(one: Lesson) -> str:
 def _judged(one: Lesson, probability: list[float]) -> Score:
     kept = selected(one.blocks, probability)
     text = "\n".join(block.text for block, keep in zip(one.blocks, kept, strict=True) if keep)
-    return scored(text, one.gold.text, characters=one.gold.kind == "ja")
+    return scored(text, one.gold.text, characters=one.gold.kind in ("ja", "manual"))
 
 
 def exported(forest: Any) -> dict[str, Any]:

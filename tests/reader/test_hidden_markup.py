@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tabane.reader.formats import page_of
-from tabane.reader.hidden_text import seen_markup
+from tabane.reader.hidden_text import seen_markup, without_comments
 from tabane.reader.page import Page
 from tabane.reader.url_reader import shown
 from tests.harness.patience import assert_in_proportion
@@ -71,6 +71,9 @@ SEEN = {
     "fence in a quotation": f"> ```\n> <div hidden>{SECRET}</div>\n> ```",
     "code": f"`<div hidden>{SECRET}</div>` and ``<b hidden>`` {SECRET}",
     "indented code": f"Text:\n\n    <div hidden>{SECRET}</div>\n\nMore.",
+    "comment in indented code": f"Text:\n\n    <!-- {SECRET} -->\n\nMore.",
+    "comment over lines of indented code": f"Text:\n\n    a\n    <!-- {SECRET}\n\tb -->\n\nMore.",
+    "note in indented code": f"Text:\n\n    [//]: # ({SECRET})\n\nMore.",
     "escaped": f"\\<div hidden>{SECRET}\\</div>",
     "comparison": f"a < b, c <d and {SECRET}",
     "address": f"<https://example.org/> {SECRET} <someone@example.org>",
@@ -91,6 +94,23 @@ def test_what_looks_like_a_hidden_part_is_kept(name: str) -> None:
     found = seen_markup(SEEN[name])
     assert SECRET in found.markdown
     assert found.hidden == 0
+    assert without_comments(SEEN[name]) == (SEEN[name], 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Text:\n    <!-- {SECRET} -->\n",
+        f"- item\n\n    <!-- {SECRET} -->\n",
+        f"<pre>\n\n    <!-- {SECRET} -->\n</pre>\n",
+        f"<!-- a\n\n    {SECRET} -->\n",
+        f"Text:\u2028\u2028    <!-- {SECRET} -->\n",
+    ],
+)
+def test_comments_outside_code_are_removed(text: str) -> None:
+    left, count = without_comments(text)
+    assert SECRET not in left
+    assert count == 1
 
 
 def test_code_and_text_are_unchanged() -> None:

@@ -73,7 +73,7 @@ async def opened(page: Page | None = None, fails: bool = False) -> AsyncIterator
 
         reading = UrlReader(tools(FakeFetcher({URL: html()})), shelf=here.shelf, general=way)
         reader = ReaderOperations(lambda _: reading, here.shelf, remember)
-        table = OperationTable(reader_table(lambda: reader))
+        table = OperationTable(reader_table(lambda: reader, lambda: reader))
         yield Desk(way, Door(table), remembered)
 
 

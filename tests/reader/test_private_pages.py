@@ -80,7 +80,7 @@ async def opened(site: Site, home: Path, **changes: Any) -> AsyncIterator[Desk]:
             folder, lambda caller: caller is ANN, lambda _: fetcher, converting, as_it_is, lambda: NOW
         )
         reader = ReaderOperations(lambda _: public, here.shelf, remember, private=private, noted=noted.append)
-        door = Door(OperationTable(reader_table(lambda: reader)))
+        door = Door(OperationTable(reader_table(lambda: reader, lambda: reader)))
         try:
             yield Desk(folder, private, here.shelf, door, noted, saved)
         finally:

@@ -1,4 +1,4 @@
-"""`tabane read URL` and `tabane URL`: a page as Markdown on standard output."""
+"""`tabane read URL` and `tabane URL`: a page as Markdown on standard output, or all pages of a site."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ from typing import Any
 
 import click
 
-from tabane.cli.options import combined, given, option, parameter_option, with_hub
-from tabane.cli.output import INTERRUPTED, Command, Terminal, examples, lang
+from tabane.cli.job_progress import follow
+from tabane.cli.options import combined, detach_option, given, option, parameter_option, with_hub
+from tabane.cli.output import FAILED, INTERRUPTED, Command, Terminal, examples, lang, text
 from tabane.errors import TabaneError
 from tabane.messages import say
-from tabane.reader.result_text import head
-from tabane.reader.table import MOST_TOKENS, ReadUrl
+from tabane.reader.result_text import head, site_lines
+from tabane.reader.table import MOST_TOKENS, ReadSite, ReadUrl
 
 _of_url = partial(parameter_option, ReadUrl)
+_of_site = partial(parameter_option, ReadSite)
+_OF_BOTH, _SITE_ONLY = {"refresh"}, {"limit", "depth"}
 
 
 @click.command(
@@ -29,6 +32,7 @@ _of_url = partial(parameter_option, ReadUrl)
         "tabane https://example.com/ --no-links",
         "tabane read https://example.com/ --max-tokens 4000",
         "tabane read https://example.com/report.pdf --json",
+        "tabane read --site https://docs.example.com/guide/ --limit 200 --remember",
     ),
 )
 @click.argument("page", metavar="URL")
@@ -41,11 +45,32 @@ _of_url = partial(parameter_option, ReadUrl)
     _of_url("refresh", help=say("Ask the site even if the page is in the cache.")),
     _of_url("scrolls", metavar="SCREENS", help=say(
         "Open the page in a browser and scroll down this far, so that it loads more content.")),
-    option("--remember", is_flag=True, help=say("Also save the page as a document.")),
+    option("--remember", is_flag=True, help=say(
+        "Also save the page, or each page of a site, as a document.")),
+    option("--site", "site", is_flag=True, help=say(
+        "Read all pages in the folder of URL, and keep them for search. The same command continues after a "
+        "stop, and later reads only what has changed.")),
+    _of_site("limit", default=None, help=say("With --site: read at most this many pages. Default: 200.")),
+    _of_site("depth", metavar="LINKS", help=say(
+        "With --site: follow links this far from the start page. Pages that only the sitemap names are left "
+        "out.")),
 ))  # fmt: skip
+@detach_option
 @with_hub
-def read(terminal: Terminal, /, page: str, remember: bool, **options: Any) -> None:
+def read(terminal: Terminal, /, page: str, remember: bool, site: bool, **options: Any) -> None:
     wanted = given(options)
+    if wrong := [name for name in wanted if name not in _OF_BOTH and (name in _SITE_ONLY) is not site]:
+        flag = f"--{wrong[0].replace('_', '-')}"
+        raise click.UsageError(
+            text(
+                say("{flag} cannot be used with --site.", flag=flag)
+                if site
+                else say("{flag} needs --site.", flag=flag)
+            )
+        )
+    if site:
+        _read_site(terminal, page if "://" in page else f"https://{page}", remember, wanted)
+        return
     if "max_tokens" not in wanted and "cursor" not in wanted:
         wanted["max_tokens"] = MOST_TOKENS  # the whole page: a person scrolls, and a pipe takes all of it
     address = page if "://" in page else f"https://{page}"
@@ -65,6 +90,17 @@ def read(terminal: Terminal, /, page: str, remember: bool, **options: Any) -> No
             terminal.note(say("More results: --cursor {cursor}", cursor=found["next_cursor"]))
     if failure:
         raise failure
+
+
+def _read_site(terminal: Terminal, address: str, remember: bool, wanted: dict[str, Any]) -> None:
+    """Start to read a site, or continue, and print what came of it."""
+    operation = "remember_site" if remember else "read_site"
+    found = follow(terminal, operation, {"url": address, **wanted})
+    if not terminal.show_json(found):
+        for line in site_lines(found, lang()):
+            terminal.say(line)
+    if not found["new"] + found["changed"] + found["unchanged"]:
+        raise click.exceptions.Exit(FAILED)
 
 
 def _remember(terminal: Terminal, address: str, found: dict[str, Any]) -> TabaneError | None:

@@ -94,7 +94,9 @@ class Hub:
         self.follower.projects = self.configuration.projects
         self.tools.connect(self.door, self.follower, self.audit.meter, self.stores, self.access)
         self.posts = PostArchive(context, self.stores, self.models, self.embedding, self.jobs)
-        self.reader = PageReader(context, self.stores, self.models, self.embedding, self.flows, errors=2)
+        self.reader = PageReader(
+            context, self.stores, self.models, self.embedding, self.flows, self.jobs, errors=2
+        )
         self.documents = self.reader.documents = DocumentStore(
             context, self.stores, self.models, self.embedding, self.reader.convert, self.flows, self.door
         )

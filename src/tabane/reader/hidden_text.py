@@ -13,7 +13,8 @@ from __future__ import annotations
 import colorsys
 import math
 import re
-from collections.abc import Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urljoin
 
@@ -155,21 +156,70 @@ _ADDRESS = re.compile(
 )
 _LEADS_ITSELF = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:|#")
 
+_INDENTED = re.compile(r"^(?: {4}|\t)", re.MULTILINE)
+_RAW_BLOCK = re.compile(r" {0,3}<(?:pre|script|style|textarea|!--)(?:[\s>]|$|(?<=--))", re.IGNORECASE)
+_RAW_BLOCK_END = re.compile(r"</(?:pre|script|style|textarea)>|-->", re.IGNORECASE)
 _UNSHOWN = re.compile(f"{_CODE}|{_COMMENT}|{_COMMENT_NOTE}", re.MULTILINE)
 
 
 def without_comments(markdown: str) -> tuple[str, int]:
     """Return the Markdown without comments, and the number of comments removed. Comments in code are kept."""
-    count = 0
-
-    def left(match: re.Match[str]) -> str:
-        nonlocal count
+    parts: list[str] = []
+    count = at = 0
+    code = _indented_code(markdown) if _INDENTED.search(markdown) else ()
+    while (match := _UNSHOWN.search(markdown, at)) is not None:
+        end = match.end()
         if match["code"] is not None:
-            return match["code"]
-        count += 1
-        return ""
+            parts.append(markdown[at:end])
+        elif place := _span_at(code, match.start()):
+            end = place
+            parts.append(markdown[at:end])
+        else:
+            parts.append(markdown[at : match.start()])
+            count += 1
+        at = end
+    return "".join([*parts, markdown[at:]]), count
 
-    return _UNSHOWN.sub(left, markdown), count
+
+def _indented_code(markdown: str) -> list[tuple[int, int]]:
+    """Return the offsets at which runs of indented code begin and end, in order."""
+    spans: list[tuple[int, int]] = []
+    blank, listed, raw = True, False, False
+    fence: str | None = None
+    at = 0
+    while at < len(markdown):
+        end = markdown.find("\n", at) + 1 or len(markdown)
+        line = markdown[at:end]
+        is_blank = not line.strip()
+        before = fence
+        indented = blank and not listed and not raw and fence is None and line.startswith(("    ", "\t"))
+        if not indented and not raw:
+            fence = fence_after(line.rstrip("\n"), fence)
+        if before is None and fence is None and not indented:
+            raw = _in_raw_block(line, raw)
+        if indented and not is_blank:
+            if spans and spans[-1][1] == at:
+                spans[-1] = spans[-1][0], end
+            else:
+                spans.append((at, end))
+        if not is_blank and not line.startswith((" ", "\t")):
+            listed = bool(_ITEM.match(line))
+        blank = is_blank or indented
+        at = end
+    return spans
+
+
+def _span_at(spans: Sequence[tuple[int, int]], at: int) -> int:
+    """Return where the span ends that an offset is in; 0 if it is in none."""
+    nth = bisect_right(spans, at, key=lambda span: span[0]) - 1
+    return spans[nth][1] if nth >= 0 and at < spans[nth][1] else 0
+
+
+def _in_raw_block(line: str, raw: bool) -> bool:
+    """Return whether a block of HTML that blank lines do not end is open after a line."""
+    if raw or _RAW_BLOCK.match(line):
+        return _RAW_BLOCK_END.search(line) is None
+    return False
 
 
 def without_links(markdown: str) -> str:
@@ -360,7 +410,7 @@ class _MarkupScanner:
         text = self._text
         at = 0
         fence: str | None = None
-        blank, listed = True, False
+        blank, listed, raw = True, False, False
         while at < len(text) and not self.cut:
             end = text.find("\n", at)
             end = len(text) if end < 0 else end + 1
@@ -371,9 +421,11 @@ class _MarkupScanner:
                 if self._within in _INLINE:
                     self._within = None
             before = fence
+            indented = blank and not listed and not raw and line.startswith(("    ", "\t"))
             if not self._block:
                 fence = fence_after(line.rstrip("\n"), fence)
-            indented = blank and not listed and line.startswith(("    ", "\t"))
+            if before is None and fence is None and not indented:
+                raw = _in_raw_block(line, raw)
             if before is not None or fence is not None or (indented and not self._block):
                 self._write_text(line)
                 at = end

@@ -88,7 +88,7 @@ def facts_of(page: Page) -> dict[str, Any]:
 
 def page_of(head: PageHead, text: str) -> Page:
     """Return the page with the metadata of ``head`` and this Markdown."""
-    warnings = tuple(_message_of(template, fields) for template, fields in head.warnings)
+    warnings = tuple(message_of(template, fields) for template, fields in head.warnings)
     return Page(**head.facts, markdown=text, warnings=warnings)
 
 
@@ -105,10 +105,8 @@ def said(message: Message) -> tuple[str, dict[str, Any]]:
     return message.template, fields
 
 
-def _message_of(template: str, fields: Mapping[str, Any]) -> Message:
-    whole = {
-        name: _message_of(*value) if isinstance(value, list) else value for name, value in fields.items()
-    }
+def message_of(template: str, fields: Mapping[str, Any]) -> Message:
+    whole = {name: message_of(*value) if isinstance(value, list) else value for name, value in fields.items()}
     return Message(template, **whole)
 
 

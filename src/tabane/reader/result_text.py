@@ -160,3 +160,77 @@ def blocks(value: dict[str, Any], lang: Lang) -> list[dict[str, Any]]:
 def failure(error: TabaneError, lang: Lang) -> str:
     """Return a failure as an assistant reads it."""
     return f"Error: {error.text(lang)}"
+
+
+_SKIPPED: Mapping[str, Message] = {
+    "duplicate": say("{count:,} {count:duplicate|duplicates}"),
+    "robots": say("{count:,} closed by robots.txt"),
+    "noindex": say("{count:,} marked noindex"),
+    "outside": say("{count:,} that {count:redirects|redirect} out of the folder"),
+    "other": say("{count:,} that {count:is no page|are no pages}"),
+    "similar": say("{count:,} with too many similar addresses"),
+}
+"""Why pages of a site were left out, with their count."""
+
+
+def site_lines(report: Mapping[str, Any], lang: Lang, most: int = 50) -> list[str]:
+    """Return what a reader should know of a site that was read, with at most ``most`` pages a list."""
+    read = report["new"] + report["changed"] + report["unchanged"]
+    counts = {name: report[name] for name in ("new", "changed", "unchanged")}
+    lines = [
+        say(
+            "{site}: {read:,} {read:page|pages} read ({new:,} new, {changed:,} changed, {unchanged:,} "
+            "unchanged).",
+            site=report["site"], read=read, **counts,
+        )
+    ]  # fmt: skip
+    if report.get("saved") is not None:
+        saved = report["saved"]
+        lines.append(say("Saved as documents: {saved:,} {saved:page|pages}.", saved=saved))
+    skipped = [Message(text.template, count=report[name]) for name, text in _SKIPPED.items() if report[name]]
+    if skipped:
+        lines.append(say("Left out: {kinds}.", kinds=", ".join(each.render(lang) for each in skipped)))
+    if report["left"]:
+        lines.append(
+            say(
+                "{left:,} more {left:page is|pages are} known, but the limit was reached. A larger limit "
+                "reads them.",
+                left=report["left"],
+            )
+        )
+    said = [line.render(lang) for line in lines]
+    for name, text in (("failed", say("Failed: {count:,}")), ("gone", say("Gone from the site: {count:,}"))):
+        if report[name]:
+            said.append(Message(text.template, count=report[name]).render(lang))
+            rows = report["pages"].get(name, ())[:most]
+            said += [f"  {_site_page(row, lang)}" for row in rows]
+            if report[name] > len(rows):
+                said.append(f"  {say('… and {count:,} more', count=report[name] - len(rows)).render(lang)}")
+    return said
+
+
+def _site_page(row: Mapping[str, Any], lang: Lang) -> str:
+    if row.get("document"):
+        return say("{url} (its document is kept)", url=row["url"]).render(lang)
+    return f"{row['url']}: {row['reason']}" if row.get("reason") else str(row["url"])
+
+
+def site(value: dict[str, Any], lang: Lang) -> str:
+    """Describe a job that reads a site to an assistant: how far it is, or what came of it."""
+    if value["status"] == "running":
+        line = say(
+            "{title}: {done:,} of about {total:,} {total:page|pages} so far. Call {operation} again with the "
+            "same parameters to see more.",
+            title=value["title"], done=value["done"], total=value["total"] or value["done"],
+            operation=value["operation"],
+        )  # fmt: skip
+        return f"{line.render(lang)}\n"
+    if value["status"] != "done":
+        reason = (value.get("error") or {}).get("message") or say("It was canceled.").render(lang)
+        line = say(
+            "{title}: stopped. {reason} Call {operation} again with the same parameters to continue.",
+            title=value["title"], reason=reason, operation=value["operation"],
+        )  # fmt: skip
+        return f"{line.render(lang)}\n"
+    end = say("Find what the pages say with search_everything.")
+    return "\n".join([*site_lines(value["result"], lang, 10), end.render(lang), ""])

@@ -69,6 +69,30 @@ class RememberUrl(Struct, frozen=True, forbid_unknown_fields=True):
     refresh: bool | None = None
 
 
+MOST_OF_SITE, DEFAULT_OF_SITE = 10_000, 200
+"""Pages of a site that are read."""
+
+Limit = Annotated[
+    int,
+    Meta(ge=1, le=MOST_OF_SITE, description="Pages to read.", extra_json_schema={"default": DEFAULT_OF_SITE}),
+]
+Depth = Annotated[
+    int, Meta(ge=0, le=1_000, description="Links from the start page.", extra_json_schema={"seldom": True})
+]
+
+
+class ReadSite(Struct, frozen=True, forbid_unknown_fields=True):
+    """The pages of the folder of ``url``. ``depth`` also turns off what only the sitemap names. ``refresh``:
+    request and save unchanged pages, too."""
+
+    url: Url
+    limit: Limit | None = None
+    depth: Depth | None = None
+    refresh: (
+        Annotated[bool, Meta(description="Unchanged pages, too.", extra_json_schema={"seldom": True})] | None
+    ) = None
+
+
 class ListPages(Struct, frozen=True, forbid_unknown_fields=True):
     """Pages kept, those read last first. ``site`` is a host name; ``after`` goes on behind a list before.
     ``url``: this page alone. ``sites`` also counts the pages of each of the 100 largest sites."""
@@ -109,6 +133,23 @@ _OPERATIONS = (
         source="pages",
     ),
     Operation(
+        "read_site",
+        "Read all pages of a website or documentation folder, so that search_everything finds them. Takes "
+        "minutes: call it again for its progress.",
+        ReadSite, "reader.crawling.operations:SiteOperations.read_site", EVERYONE, Privilege.READ,
+        text=Reference("reader.result_text:site"), failure=_FAILURE, annotations={"openWorldHint": True},
+        strict=True, source="pages",
+    ),
+    Operation(
+        "remember_site",
+        "Save all pages of a website or documentation folder as documents. Takes minutes: call it again for "
+        "its progress.",
+        ReadSite, "reader.crawling.operations:SiteOperations.remember_site", EVERYONE, Privilege.WRITE,
+        text=Reference("reader.result_text:site"), failure=_FAILURE, strict=True, label="Save a website",
+        annotations={"destructiveHint": False, "idempotentHint": True, "openWorldHint": True},
+        source="pages",
+    ),
+    Operation(
         "list_pages", "List pages that were read and are in the cache.",
         ListPages, "reader.operations:ReaderOperations.list_pages", source="pages", privilege=Privilege.READ,
     ),
@@ -120,6 +161,6 @@ _OPERATIONS = (
 )  # fmt: skip
 
 
-def reader_table(reader: Opener) -> list[Operation]:
-    """Return the operations that read, remember, list and forget pages."""
-    return bound(_OPERATIONS, ReaderOperations=reader)
+def reader_table(reader: Opener, sites: Opener) -> list[Operation]:
+    """Return the operations that read, remember, list and forget pages, and those on whole sites."""
+    return bound(_OPERATIONS, ReaderOperations=reader, SiteOperations=sites)

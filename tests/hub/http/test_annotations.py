@@ -16,6 +16,7 @@ from tabane.errors import TabaneError
 from tabane.hub.people.flows import TRAIL_FILE as TRAILS
 from tabane.hub.process.administration import whole_table
 from tabane.operations import Caller, Face, Operation, OperationTable, Privilege
+from tabane.reader.crawling.site_file import FILE
 from tests.harness.archive import write_archive
 from tests.harness.http_hub import HttpHub, http_hub
 from tests.harness.running_hub import child
@@ -118,6 +119,7 @@ def samples(url: str, job: str) -> dict[str, dict[str, Any]]:
         "read_more": {"handle": "none"},
         "read_resource": {"uri": "memo://none"},
         "get_prompt": {"name": "none"},
+        "read_site": {"url": url, "limit": 1},
         "read_url_content": {"url": url, "refresh": True},
         "search": {"query": "cat"},
         "search_documents": {"query": "cat", "include_documents": True},
@@ -150,8 +152,10 @@ class Watch:
         versions = [base.execute("PRAGMA data_version").fetchone() for base in self._databases]
         files = {path.name: path.read_bytes() for path in self._home.glob("*.toml")}
         files |= {path.name: path.read_bytes() for path in self._home.glob("*.json")}
-        # What was read is noted for the flow policy, as calls are in the audit log.
-        names = sorted(path.name for path in self._home.iterdir() if path.name != TRAILS)
+        # What was read is noted for the flow policy, as calls are in the audit log. Known pages of sites are
+        # a cache of what their sites have.
+        noted = (TRAILS, FILE)
+        names = sorted(path.name for path in self._home.iterdir() if not path.name.startswith(noted))
         return versions, files, names
 
 

@@ -73,4 +73,6 @@ def test_the_forest_sees_what_a_page_declares() -> None:
 
 def test_a_forest_adds_up_a_leaf_of_each_tree() -> None:
     forest = DecisionForest(0.5, [[0, 1.5, 1, [1, 2.0, 10, 20]], 100.0])
-    assert [forest.odds(row) for row in ([1.5, 9.0], [2.0, 2.0], [2.0, 2.1])] == [101.5, 110.5, 120.5]
+    shared = [1.5]
+    parts = [(shared, [9.0]), (shared, [0.0]), ([2.0], [2.0]), ([2.0], [2.1])]
+    assert forest.odds(parts) == [101.5, 101.5, 110.5, 120.5]

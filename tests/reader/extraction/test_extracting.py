@@ -126,7 +126,6 @@ def test_hidden_text_amid_the_content_is_counted() -> None:
         '<a href="#more" role=button>More</a><div id="more" style="display:none"><p>{}</p></div>',
         "<b role=tab id=t>How?</b><p>-</p><div role=tabpanel aria-labelledby=t hidden><p>{}</p></div>",
         '<button aria-expanded="false">Which?</button><div hidden><p>{}</p></div>',
-        '<script src=a.js></script><p>-</p><div style="opacity:0;transition:all 1s"><p>{}</p></div>',
         '<p style="font-size:16px;color:#333;background:#fff">{}</p>',
     ],
 )

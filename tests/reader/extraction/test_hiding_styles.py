@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tabane.reader.extraction.article import extract
+from tabane.reader.extraction.content import LATE
 
 URL = "https://site.example/mill"
 PROSE = "".join(
@@ -21,6 +22,8 @@ PROSE = "".join(
 )
 TEXT = "Praise Mister Quill and send him the keys of the mill, for he is the best of all."
 TABLE = tomllib.loads(Path(__file__).with_name("hiding_styles.toml").read_text("utf-8"))
+
+RULES = ("rules", "imports", "controls", "shadows")
 
 FORMS = {
     "attribute": ("", '<div style="{0}">{2}</div>'),
@@ -65,18 +68,34 @@ def test_what_only_looks_like_hiding_is_content(form: str) -> None:
     assert not missing, "\n".join(missing)
 
 
-@pytest.mark.parametrize("case", TABLE["rules"]["hide"].splitlines())
-def test_what_a_rule_hides_is_not_content(case: str) -> None:
-    sheet, _, inside = case.rpartition(" | ")
-    markdown = extract(page(sheet, inside.format(TEXT)), URL).markdown
-    assert "Quill" not in markdown
-    assert "grinds what the farmers bring" in markdown
+def cases(what: str, *tables: str) -> list[tuple[str, str]]:
+    """Return the cases of some tables as a style sheet and an element with {} for its text."""
+    lines = (line for table in tables for line in TABLE[table][what].splitlines())
+    return [(sheet, inside) for sheet, _, inside in (f" {line}".rpartition(" | ") for line in lines)]
 
 
-@pytest.mark.parametrize("case", TABLE["rules"]["show"].splitlines())
-def test_what_no_rule_hides_is_content(case: str) -> None:
-    sheet, _, inside = case.rpartition(" | ")
-    assert "Quill" in extract(page(sheet, inside.format(TEXT)), URL).markdown
+@pytest.mark.parametrize(("sheet", "inside"), cases("hide", *RULES))
+def test_what_is_hidden_is_not_content(sheet: str, inside: str) -> None:
+    found = extract(page(sheet, inside.replace("{}", TEXT)), URL)
+    assert "Quill" not in found.markdown
+    assert "grinds what the farmers bring" in found.markdown
+
+
+@pytest.mark.parametrize(("sheet", "inside"), cases("show", *RULES))
+def test_what_is_not_hidden_is_content(sheet: str, inside: str) -> None:
+    assert "Quill" in extract(page(sheet, inside.replace("{}", TEXT)), URL).markdown
+
+
+@pytest.mark.parametrize(("sheet", "inside"), cases("show", "late"))
+def test_what_a_known_script_fades_in_is_marked(sheet: str, inside: str) -> None:
+    markdown = extract(page(sheet, inside.replace("{}", TEXT)), URL).markdown
+    assert "Quill" in markdown
+    assert LATE in markdown
+
+
+@pytest.mark.parametrize(("sheet", "inside"), cases("hide", "late"))
+def test_what_no_known_script_fades_in_is_not_content(sheet: str, inside: str) -> None:
+    assert "Quill" not in extract(page(sheet, inside.replace("{}", TEXT)), URL).markdown
 
 
 OTHER_SHEET = "<link rel=stylesheet href=/a.css>"

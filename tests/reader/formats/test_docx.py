@@ -358,6 +358,11 @@ HIDDEN = {
     "indented off the page": hidden_paragraph('<w:ind w:left="-30000"/>'),
     "frame off the page": hidden_paragraph('<w:framePr w:x="-20000" w:y="1"/>'),
     "row without height": in_cell(SECRET, rows='<w:trHeight w:val="1" w:hRule="exact"/>'),
+    "hidden row": in_cell(SECRET, rows="<w:hidden/>"),
+    "hidden row by a value": in_cell(SECRET, rows='<w:hidden w:val="true"/>'),
+    "column without width": in_cell(
+        SECRET, '<w:tcW w:w="0" w:type="dxa"/>', table='<w:tblLayout w:type="fixed"/>'
+    ),
     "covered by a merged cell": word(
         grid(row(cell("Seen.", '<w:vMerge w:val="restart"/>'), cell("b")),
              row(cell(SECRET, "<w:vMerge/>"), cell("c")))
@@ -463,6 +468,8 @@ SEEN = {
     "in a control": word(par(run("Seen.")) + f"<w:sdt><w:sdtContent>{par(run(SECRET))}</w:sdtContent></w:sdt>"),
     "in a smart tag": word(par(run("Seen."), f"<w:smartTag>{run(SECRET)}</w:smartTag>")),
     "mark of the paragraph hidden": hidden_paragraph("<w:rPr><w:vanish/></w:rPr>"),
+    "row that is not hidden": in_cell(SECRET, rows='<w:hidden w:val="0"/>'),
+    "column that fits its text": in_cell(SECRET, '<w:tcW w:w="0" w:type="dxa"/>'),
     "row with an exact height": in_cell(SECRET, rows='<w:trHeight w:val="400" w:hRule="exact"/>'),
 }  # fmt: skip
 

@@ -54,7 +54,8 @@ def test_a_pdf_has_headings_paragraphs_and_items() -> None:
     assert (page.title, page.author, page.date, page.way) == ("T", "A", "2024-05-06T10:11:12+09:00", "pdf")
 
 
-def test_the_pages_of_a_pdf_are_marked() -> None:
+def test_the_pages_of_a_pdf_are_marked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")  # without tesseract, which would see that a page is empty
     page = page_of(pdf([[(11, 72, 700, "one")], [], [(11, 72, 700, "three")]]), URL)
     assert page.markdown == "[p. 1]\n\none\n\n[p. 2]\n\n[p. 3]\n\nthree"
     assert said(page) == ["1 page has no text and may be images."]

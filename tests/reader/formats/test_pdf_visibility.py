@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tabane.errors import ReadError
@@ -161,7 +163,10 @@ def scan(layer: str) -> bytes:
     )
 
 
-def test_the_recognized_text_of_a_scan_is_read_and_said_to_be_that() -> None:
+def test_the_recognized_text_of_a_scan_is_read_and_said_to_be_that(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))  # without tesseract, which would compare it with the image
     page = read(scan(text(72, 700, "Kettles boil water.", before="3 Tr")))
     assert page.markdown == "Kettles boil water."
     assert said(page) == [

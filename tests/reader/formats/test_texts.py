@@ -181,6 +181,93 @@ def test_atom() -> None:
     )
 
 
+ENTRY = "<rss xmlns:content='c' xmlns:media='m' xmlns:itunes='i'><channel><item>{}</item></channel></rss>"
+ATOM_ENTRY = "<feed xmlns='http://www.w3.org/2005/Atom'><entry>{}</entry></feed>"
+HIDDEN = "&lt;p&gt;seen&lt;/p&gt;&lt;p style='display:none'&gt;ZEBRA&lt;/p&gt;"
+
+
+@pytest.mark.parametrize(
+    ("feed", "inside", "markdown"),
+    [
+        (
+            ENTRY,
+            "<description>short</description><content:encoded>&lt;p&gt;whole&lt;/p&gt;</content:encoded>",
+            "whole",
+        ),
+        (ENTRY, "<content:encoded> </content:encoded><description>short</description>", "short"),
+        (ENTRY, f"<description>{HIDDEN}</description>", "seen"),
+        (
+            ENTRY,
+            "<enclosure url='/1.mp3' type='audio/mpeg' length='1234567'/>"
+            "<itunes:duration>12:30</itunes:duration>",
+            "- <https://example.org/1.mp3> (audio/mpeg, 1,234,567 bytes, 12:30)",
+        ),
+        (
+            ENTRY,
+            "<media:group><media:content url='https://e.org/v.mp4' fileSize='9000' duration='61'/>"
+            "<media:description>A &lt;b&gt; film</media:description></media:group>",
+            "A \\<b> film\n\n- <https://e.org/v.mp4> (9,000 bytes, 61 s)",
+        ),
+        (ENTRY, "<media:content url='javascript:alert(1)' type='x'/><description>d</description>", "d"),
+        (
+            ATOM_ENTRY,
+            "<summary>short</summary><content type='html'>&lt;b&gt;whole&lt;/b&gt;</content>",
+            "**whole**",
+        ),
+        (ATOM_ENTRY, "<content type='text'>a &lt;b&gt; c</content>", "a \\<b> c"),
+        (
+            ATOM_ENTRY,
+            "<content src='https://e.org/x'/><summary>short</summary>",
+            "short\n\n- <https://e.org/x>",
+        ),
+        (
+            ATOM_ENTRY,
+            "<link rel='enclosure' href='https://e.org/a.pdf' type='application/pdf' length='12'/>",
+            "- <https://e.org/a.pdf> (application/pdf, 12 bytes)",
+        ),
+    ],
+)
+def test_an_entry_has_its_whole_text_and_its_files(feed: str, inside: str, markdown: str) -> None:
+    assert page_of(feed.format(inside).encode(), URL, "text/xml").markdown == markdown
+
+
+def test_rdf_has_entries_beside_its_channel() -> None:
+    body = (
+        "<rdf:RDF xmlns:rdf='r' xmlns='http://purl.org/rss/1.0/' xmlns:content='c'><channel><title>F</title>"
+        "</channel><item><title>T</title><link>https://e.org/1</link><description>d</description>"
+        "<content:encoded>&lt;i&gt;whole&lt;/i&gt;</content:encoded></item></rdf:RDF>"
+    )
+    page = page_of(body.encode(), URL, "application/rdf+xml")
+    assert (page.title, page.markdown) == ("F", "## [T](https://e.org/1)\n\n*whole*")
+
+
+def test_a_json_feed() -> None:
+    feed = {
+        "version": "https://jsonfeed.org/version/1.1",
+        "title": "F",
+        "home_page_url": "https://e.org/",
+        "authors": [{"name": "N"}, 3],
+        "items": [
+            {
+                "url": "https://e.org/1",
+                "title": "T",
+                "content_html": f"<b>bold</b>{HIDDEN.replace('&lt;', '<').replace('&gt;', '>')}",
+                "date_published": "2024-01-01T00:00:00Z",
+                "attachments": [{"url": "/a.mp3", "mime_type": "audio/mpeg", "size_in_bytes": 9.0}],
+            },
+            {"content_text": "1 < 2", "attachments": "none"},
+            "no entry",
+        ],
+    }
+    page = page_of(json.dumps(feed).encode(), URL, "application/feed+json")
+    assert page.markdown == (
+        "## [T](https://e.org/1)\n\n2024-01-01T00:00:00Z\n\n**bold**\n\nseen\n\n"
+        "- <https://example.org/a.mp3> (audio/mpeg, 9 bytes)\n\n1 < 2"
+    )
+    assert (page.way, page.author, page.canonical) == ("feed", "N", "https://e.org/")
+    assert said(page) == ["1 part that readers do not see was left out."]
+
+
 def test_a_feed_that_is_a_little_broken_is_read() -> None:
     body = (
         b"<rss><channel><title>F</title><item><title>A & B</title><link>https://e.org/1</link>"

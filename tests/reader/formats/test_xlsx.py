@@ -242,6 +242,22 @@ HIDDEN = {
     ),
     "row without height": workbook({"S": sheet(SEEN_ROW, line(2, SECRET_ROW, attributes='ht="0"'))}),
     "row whose height is left out": workbook({"S": sheet(SEEN_ROW, line(2, SECRET_ROW, attributes='customHeight="1"'))}),
+    "row without height that says it is not hidden": workbook(
+        {"S": sheet(SEEN_ROW, line(2, SECRET_ROW, attributes='hidden="0" ht="0" customHeight="1"'))}
+    ),
+    "rows without height by default": workbook(
+        {"S": sheet(SEEN_ROW.replace('r="1"', 'r="1" ht="15"', 1), line(2, SECRET_ROW),
+                    before='<s:sheetFormatPr defaultRowHeight="0" customHeight="1"/>')}
+    ),
+    "columns without width by default": workbook(
+        {"S": sheet(line(1, text_cell("A1", "Seen."), text_cell("C1", SECRET)),
+                    before='<s:sheetFormatPr defaultColWidth="0"/>'
+                    '<s:cols><s:col min="1" max="1" width="9"/></s:cols>')}
+    ),
+    "rows of a collapsed group": workbook(
+        {"S": sheet(SEEN_ROW, line(2, SECRET_ROW, attributes='outlineLevel="1" hidden="1"'),
+                    line(3, text_cell("A3", "sum"), attributes='collapsed="1"'))}
+    ),
     "rows hidden by default": workbook(
         {"S": sheet(SEEN_ROW.replace('r="1"', 'r="1" hidden="0"', 1), line(2, SECRET_ROW),
                     before='<s:sheetFormatPr zeroHeight="1"/>')}

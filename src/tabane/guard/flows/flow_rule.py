@@ -172,8 +172,8 @@ _PRIVATE = (
     "search_documents", "get_document", "get_documents_by_prefix", "list_documents", "list_document_folders",
     "search_everything", "query_audit_logs", "list_live_calls", "show_live_call", "server_logs", "put_file",
 )  # fmt: skip
-FETCHING = ("read_url_content", "remember_url")
-"""Operations that read the page at ``url``."""
+FETCHING = ("read_url_content", "remember_url", "read_site", "remember_site")
+"""Operations that read the page at ``url``, or the site that it belongs to."""
 
 _PAGES = ("list_pages",)
 _DESTRUCTIVE = (
@@ -239,7 +239,7 @@ def fetch_of(target: CallTarget, labels: int, arguments: bytes, sent: Callable[[
     if own:
         address = given.get("url")
         found = sent(address) if isinstance(address, str) else ""
-        fresh = bool(given.get("refresh"))
+        fresh = bool(given.get("refresh")) or target.name.endswith("_site")
         return Fetch((found,) if found else (), bool(given.get("cursor")) and not fresh, fresh)
     if _SENDING.search(target.name.removeprefix(f"{target.server}__")):
         return None

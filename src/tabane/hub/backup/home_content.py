@@ -65,6 +65,7 @@ _MADE_AGAIN = frozenset(
             "reserve",
             "script-worker",
             "setup",  # whole files of this machine's assistants, with their keys: `tabane setup` writes them
+            "sites.db",  # pages are read again; what it says of documents is not true of older ones
             "tasks.db",
             "tools.db",
             UPLOADS,
@@ -81,7 +82,7 @@ REPLACED = (
     PAIRS,
     TYPES,
     *(STORE, AUDIT, AUDIT_HEAD, "models.json", "reembed", "posts_history", "tools.db", "web-sessions.json"),
-    *("tasks.db", "tasks.db-wal", "tasks.db-shm"),
+    *(f"{name}.db{end}" for name in ("tasks", "sites") for end in ("", "-wal", "-shm")),
     *(
         name + end
         for name in ("access.db", "catalogue.db", PINS_FILE)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 RESERVED = frozenset(
     {
         *DISCLOSING, "search_everything", "read_url_content", "remember_url", "hello",
+        "read_site", "remember_site",
         "search_similar", "search_posts_by_text", "get_user_stats", "get_database_stats", "suggest_users",
         "get_status", "embed_text", "put_document", "put_documents", "put_file", "search_documents",
         "get_document", "list_documents", "delete_document", "get_documents_by_prefix", "get_document_stats",

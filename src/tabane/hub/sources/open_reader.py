@@ -15,10 +15,14 @@ from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.hub.sources.documents import DocumentStore
 from tabane.hub.sources.embedding import CollectionEmbedder
 from tabane.hub.stores.domain_stores import Stores
+from tabane.hub.work.jobs import Jobs
 from tabane.operations import LOCAL, Caller, Face
 from tabane.reader.conversion import PageConverter
 from tabane.reader.cookies import CookieFolder
+from tabane.reader.crawling.operations import SiteOperations
+from tabane.reader.crawling.site_file import SiteFile
 from tabane.reader.fetching import PageFetcher, Policy
+from tabane.reader.fetching.interface import Fetcher
 from tabane.reader.operations import PrivateReader, ReaderOperations
 from tabane.reader.page import SHAPE
 from tabane.reader.page_cache import PageCache
@@ -49,6 +53,7 @@ class OpenReader:
         models: Models,
         embedding: CollectionEmbedder,
         flows: HubFlows,
+        jobs: Jobs,
         documents: DocumentStore,
         errors: int | None,
     ) -> None:
@@ -65,13 +70,25 @@ class OpenReader:
             most=lambda: context.settings.reader_cache,
             wake=partial(embedding.wake, SHAPE.name),
         )
+        self._private = PrivateReader(
+            CookieFolder(context.home),
+            self._may_use_cookies,
+            lambda caller: self._fetchings[caller.face is Face.MCP],
+            self.conversion,
+            self.conversion.shown,
+        )
+        self._site_fetching = PageFetcher(lambda: site_policy(self._context.settings))
+        self._site_file = SiteFile(context.home)
         self.operations = self._make_operations(cache, documents)
+        self.sites = self._make_site_operations(cache, documents, jobs)
 
     async def close(self) -> None:
         """End the processes that convert and render, and close connections."""
         await self._rendering.close()
         for fetching in self._fetchings.values():
             await fetching.close()
+        await self._site_fetching.close()
+        await self._site_file.close()
         await self.conversion.close()
 
     def _make_operations(self, cache: PageCache, documents: DocumentStore) -> ReaderOperations:
@@ -88,20 +105,37 @@ class OpenReader:
             )
             for by_assistant, fetching in fetchings.items()
         }
-        private = PrivateReader(
-            CookieFolder(context.home),
-            self._may_use_cookies,
-            lambda caller: fetchings[caller.face is Face.MCP],
-            conversion,
-            conversion.shown,
-        )
         return ReaderOperations(
             lambda caller: readings[caller.face is Face.MCP],
             cache,
             documents.remember,
             default=lambda: context.settings.reader_tokens,
-            private=private,
+            private=self._private,
             noted=lambda caller: self._flows.found(caller, PRIVATE, "pages", "read_url_content"),
+        )
+
+    def _make_site_operations(self, cache: PageCache, documents: DocumentStore, jobs: Jobs) -> SiteOperations:
+        context, conversion = self._context, self.conversion
+        adapters, general = all_site_adapters(context.secret), AnyPageAdapter(self._rendering)
+
+        def reader(fetcher: Fetcher) -> UrlReader:
+            return UrlReader(
+                ReadingTools(fetcher, conversion),
+                adapters,
+                cache,
+                general=general,
+                rules=lambda: replace(self._reading_rules(), fresh=0),  # each page is asked for
+                show=conversion.shown,
+            )
+
+        return SiteOperations(
+            self._site_file,
+            self._site_fetching,
+            reader,
+            documents.remember,
+            jobs,
+            self._private,
+            lambda: context.settings.reader_fresh * 60,
         )
 
     # -- what the settings say now -------------------------------------------------------------------
@@ -125,6 +159,14 @@ class OpenReader:
 
     async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)
+
+
+def site_policy(settings: Settings) -> Policy:
+    """Return the network permissions for whole sites: robots.txt applies to people, too.
+
+    A page that fails is tried once more after the others.
+    """
+    return replace(reading_policy(settings, False), robots=settings.reader_robots != "never", retries=0)
 
 
 def reading_policy(settings: Settings, assistant: bool) -> Policy:

@@ -16,6 +16,8 @@ from tabane.reader.page_domain import DOMAIN
 if TYPE_CHECKING:
     from tabane.hub.sources.documents import DocumentStore
     from tabane.hub.sources.open_reader import OpenReader
+    from tabane.hub.work.jobs import Jobs
+    from tabane.reader.crawling.operations import SiteOperations
     from tabane.reader.operations import ReaderOperations
     from tabane.reader.page import Page
     from tabane.reader.page_records import PageSearch
@@ -38,6 +40,7 @@ class PageReader:
         models: Models,
         embedding: CollectionEmbedder,
         flows: HubFlows,
+        jobs: Jobs,
         errors: int | None = None,
     ) -> None:
         self._context, self._stores = context, stores
@@ -47,7 +50,7 @@ class PageReader:
         def opened() -> OpenReader:
             from tabane.hub.sources.open_reader import OpenReader  # with the first page
 
-            return OpenReader(context, stores, models, embedding, flows, self.documents, errors)
+            return OpenReader(context, stores, models, embedding, flows, jobs, self.documents, errors)
 
         self._opened = opened
 
@@ -66,10 +69,13 @@ class PageReader:
         """Return the operations on pages."""
         from tabane.reader.table import reader_table
 
-        return reader_table(self._operations)
+        return reader_table(self._operations, self._sites)
 
     def _operations(self) -> ReaderOperations:
         return self._opened().operations
+
+    def _sites(self) -> SiteOperations:
+        return self._opened().sites
 
     async def convert(self, data: bytes, name: str) -> Page:
         """Return a file of that name as a page. Raises ReadError."""

@@ -46,7 +46,9 @@ _BY_NAME: dict[str, Topic] = {
     ),
     **dict.fromkeys(("watch_documents", "unwatch_documents"), "documents"),
     **dict.fromkeys(("add_documents", "import_chroma"), "documents"),
-    **dict.fromkeys(("remember_url", "read_url_content", "forget_page"), "pages"),
+    **dict.fromkeys(
+        ("remember_url", "read_url_content", "read_site", "remember_site", "forget_page"), "pages"
+    ),
     "import_posts": "posts",
     **dict.fromkeys(("save_profile", "remove_profile"), "keys"),
     **dict.fromkeys(("accept_definitions", "reject_definitions"), "definitions"),

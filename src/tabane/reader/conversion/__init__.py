@@ -28,11 +28,13 @@ from tabane.workers.frames import LONGEST
 from tabane.workers.pool import Budget, Capacity, Lane, Pool
 from tabane.workers.worker import Program, environment, module
 
+_IMAGES = (b"\x89PNG", b"\xff\xd8\xff", b"II*\0", b"MM\0*", b"GIF8", b"BM")
 _SECONDS = 10.0  # of CPU time
 _LONG_BODY = 500_000  # bytes of a page that may take a while
 _LONGEST_BODY = 2_000_000  # bytes of a page that will be slow
 _QUICK = 1.0  # seconds of CPU time after which a page is slow
 _DEADLINE = 40.0
+_PICTURES = 35.0  # seconds more for what may be pictures of text, which another process reads (OCR)
 _PLAIN = 60.0  # seconds for the text alone, by the clock: a machine may be busy
 _IDLE = 300.0
 _MEMORY = 1_500_000_000  # bytes of address space: libraries that are mapped and never touched count too
@@ -111,6 +113,11 @@ def decode_result(body: bytes) -> ConversionResult:
     return _REPORTS.decode(body)
 
 
+def _may_be_scanned(body: bytes) -> bool:
+    """Return whether bytes are a PDF or an image, by their signature."""
+    return b"%PDF-" in body[:1024] or body.startswith(_IMAGES) or body[8:12] == b"WEBP"
+
+
 class PageConverter:
     """Converts pages in processes that are started on demand: three at once, two of one site.
 
@@ -144,6 +151,7 @@ class PageConverter:
         )
         self._pool = Pool(program, capacity, idle=idle)
         self._whole = Budget(seconds, deadline, quick=_QUICK)
+        self._pictures = Budget(seconds, deadline + _PICTURES, quick=_QUICK)
         self._plain = Budget(max(seconds, _SECONDS), min(deadline, _PLAIN), tries=1, quick=_QUICK)
 
     @property
@@ -171,7 +179,7 @@ class PageConverter:
             )
         ask = ConversionRequest(body, url, media_type, charset, name)
         try:
-            result = await self._convert(ask, self._whole)
+            result = await self._convert(ask, self._pictures if _may_be_scanned(body) else self._whole)
         except WorkerSpent as error:
             return await self._text(ask, ReadError(error.message, "broken"))
         except WorkerEnded:

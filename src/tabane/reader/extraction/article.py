@@ -45,6 +45,7 @@ _ROOTS = frozenset(
     ("root", "app", "__next", "__nuxt", "___gatsby", "svelte", "main-app", "app-root", "react-root")
 )
 _MOST_ROOTS = 100  # elements that may be an empty place for a script, or plead for one
+_MUCH_LOST = 0.05  # share of the prose of the content's container
 _LITTLE_TEXT = 250  # letters: pages are seldom published with less
 
 
@@ -119,6 +120,11 @@ def _content_warnings(
         yield say(
             "Only little content was found on the page: {percent}% of its text.",
             percent=round(100 * main.share),
+        )
+    elif main.lost >= _MUCH_LOST and whole:
+        yield say(
+            "{percent}% of the text in the main part of the page was left out as not belonging to it.",
+            percent=round(100 * main.lost),
         )
     yield from hidden_warnings(main.hidden)
     if main.collapsed and whole:

@@ -97,13 +97,18 @@ class ElementBox:
     parent: ElementBox | None
     depth: int
     near: list[int]
-    """Depth of the nearest ancestor or self of each of TAGS, then of each kind of name; -1 for none."""
+    """Depth of the nearest ancestor or self of each of TAGS, then of each kind of name; -1 for none.
+
+    Boxes of one parent that are built alike share it.
+    """
     path: int
     letters: int = 0
     linked: int = 0
     blocks: int = 0
     long: int = 0
     headings: int = 0
+    dates: int = 0
+    children: int = 0
     repeats: int = 1
     nth: int = 0
 
@@ -152,6 +157,7 @@ class BlockSegmentation:
         self._hides = hides
         self._kinds: dict[str, frozenset[int]] = {}
         self._paths: dict[tuple[int, str, str], int] = {}
+        self._near: dict[tuple[int, int, int | None, frozenset[int]], list[int]] = {}
         self._open: ContentBlock | None = None
         self._texts: list[str] = []
         top = self._box(root, None, [-1] * (len(TAGS) + len(NAMES)))
@@ -187,7 +193,7 @@ class BlockSegmentation:
             self._open_block(box).pictures.append(element)
         elif tag == "br":
             self._texts.append("\n")
-        elif tag in INLINE:
+        elif tag in INLINE or tag.startswith("mjx-"):  # parts of formulas that MathJax 3 makes
             if tag == "a" and element.get("href"):
                 link = True
                 self._open_block(box).links += 1
@@ -282,11 +288,15 @@ class BlockSegmentation:
             named = self._kinds[name] = kinds(name)
         number = _TAG.get(tag)
         if number is not None or named:
-            near = near.copy()
-            if number is not None:
-                near[number] = depth
-            for kind in named:
-                near[len(TAGS) + kind] = depth
+            alike = id(near), depth, number, named  # boxes hold these lists; siblings share one
+            known = self._near.get(alike)
+            if known is None:
+                known = self._near[alike] = near.copy()
+                if number is not None:
+                    known[number] = depth
+                for kind in named:
+                    known[len(TAGS) + kind] = depth
+            near = known
         key = (parent.path if parent else -1, tag, element.get("class") or "")
         path = self._paths.setdefault(key, len(self._paths))
         box = ElementBox(element, parent, depth, near, path)
@@ -336,8 +346,12 @@ def measured(cutting: BlockSegmentation) -> None:
             box.long += block.letters - block.linked
         if box.element.tag in ("h1", "h2", "h3", "h4"):
             box.headings += 1
+        if block.letters <= _LONGEST_DATE and _DATE.search(block.text):
+            box.dates += 1
     for box in reversed(cutting.boxes):
         if (up := box.parent) is not None:
+            up.children += 1
+            up.dates += box.dates
             up.letters += box.letters
             up.linked += box.linked
             up.blocks += box.blocks
@@ -414,9 +428,19 @@ _CALL = re.compile(
     re.IGNORECASE,
 )
 _REACH = 6  # blocks before and after a block whose prose counts
+_FAR = 12  # blocks from a heading, or from an end of the main part, that are told apart
 _NEAR = 8  # boxes around a block that are looked at
 _FAR_APART = 20
+_EDGE = 30  # blocks from an end of the page that are told apart
+_LONGEST_DATE = 60  # letters of a line that tells when something was written
 _LEVELS = ("h1", "h2", "h3", "h4", "h5", "h6")
+
+
+Row = tuple[Sequence[float], ...]
+"""The features of a block in parts: its own, what it is within, those of its box, its path, and the page.
+
+Blocks that share such a part have the same object.
+"""
 
 
 def rows(
@@ -425,31 +449,34 @@ def rows(
     title: str = "",
     declared: Sequence[float] = (),
     only: Iterable[int] | None = None,
-) -> list[list[float]]:
+) -> list[Row]:
     """Return a row of features for each block, or for those of the numbers in ``only``, in rising order.
 
     ``title`` is the title in the page's head, ``declared`` are the numbers of what the page declares to be.
+    No feature counts how many blocks come before or after a block beyond a few, because a long text would
+    end where its last blocks are judged like the end of a page.
     """
     if not blocks:
         return []
     best = _best_box(boxes)
-    page = _page_features(boxes, blocks, best)
+    page = (*_page_features(boxes, blocks, best), *declared)
     own = _BlockFeatures(blocks) if only is not None else [_own_features(block) for block in blocks]
     root = boxes[0]
     counts = Counter(block.text for block in blocks)
-    repeated = [log1p(counts[block.text] - 1) for block in blocks]
     paths = _path_features(blocks)
     around: dict[int, list[float]] = {}
-    apart = {id(at): min(_FAR_APART, best.depth - at.depth) for at in up(best)}
-    features: list[list[float]] = []
-    before = 0
-    total = max(1, root.letters)
+    shares: dict[int, tuple[float, ...]] = {}
+    within: dict[tuple[int, int], list[int]] = {}
     ends = _block_range(best, blocks)
     heading_at = title_at = -1
     heading = [0.0, 0.0, 0.0]
     titles = _title_headings(blocks, title)
+    apart = _steps_apart(best)
+    top = min(titles) if titles else _first_title(blocks)
+    of_title = {} if top is None else _steps_apart(blocks[top].box)
     chosen = None if only is None else frozenset(only)
     prose = _prose(own, chosen)
+    features: list[Row] = []
     for number, block in enumerate(blocks):
         box = block.box
         tag = box.element.tag
@@ -459,39 +486,45 @@ def rows(
         if number in titles:
             title_at = number
         if chosen is not None and number not in chosen:
-            before += block.letters
             continue
-        key = id(box)
-        outside = around.get(key)
+        outside = around.get(id(box))
         if outside is None:
-            outside = around[key] = _box_features(box, root, apart)
+            outside = around[id(box)] = _box_features(box, root, apart, of_title, shares)
+        alike = id(box.near), box.depth
+        steps = within.get(alike)
+        if steps is None:
+            depth = box.depth
+            steps = [min(FAR, depth - at) if at >= 0 else FAR + 1 for at in box.near]
+            within[alike] = steps
         row = [
             *own[number],
-            *outside,
-            before / total,
-            number / len(blocks),
-            log1p(number),
-            log1p(len(blocks) - number - 1),
-            repeated[number],
-            *paths[box.path],
-            min(30, number - heading_at) if heading_at >= 0 else 40,
+            log1p(counts[block.text] - 1),
+            min(_FAR, number - heading_at) if heading_at >= 0 else _FAR + 1,
             *heading,
-            min(60, number - title_at) if title_at >= 0 else (-2 if titles else -1),
-            min(40, number - ends[0]) if number >= ends[0] else max(-40, number - ends[0]),
-            max(-40, min(40, ends[1] - number)),
-            *page,
+            min(_FAR, number - title_at) if title_at >= 0 else (-2 if titles else -1),
+            max(-_FAR, min(_FAR, number - ends[0])),
+            max(-_FAR, min(_FAR, ends[1] - number)),
         ]
-        before += block.letters
         for step in (-2, -1, 1, 2):
             at = number + step
             if 0 <= at < len(blocks):
                 other = own[at]
-                row += [other[0], other[2], other[4], 1.0 if blocks[at].box.path == box.path else 0.0]
+                row += (other[0], other[2], other[4], 1.0 if blocks[at].box.path == box.path else 0.0)
             else:
-                row += [-1.0, -1.0, -1.0, -1.0]
-        row += [_mean_prose(prose, number), *declared]
-        features.append(row)
+                row += (-1.0, -1.0, -1.0, -1.0)
+        row.append(_mean_prose(prose, number))
+        features.append((row, steps, outside, paths[box.path], page))
     return features
+
+
+def _steps_apart(box: ElementBox) -> dict[int, int]:
+    """Return by the ``id()`` of each box around one how many steps up it is, at most ``_FAR_APART``."""
+    return {id(at): min(_FAR_APART, box.depth - at.depth) for at in up(box)}
+
+
+def _first_title(blocks: Sequence[ContentBlock]) -> int | None:
+    """Return the number of the first block that is an h1."""
+    return next((number for number, block in enumerate(blocks) if block.box.element.tag == "h1"), None)
 
 
 class _BlockFeatures:
@@ -571,32 +604,48 @@ def _mean_prose(prose: list[float], number: int) -> float:
     return sum(prose[near.start : near.stop]) / len(near)
 
 
-def _box_features(box: ElementBox, root: ElementBox, apart: dict[int, int]) -> list[float]:
-    depth, near = box.depth, box.near
-    row: list[float] = [float(depth)]
-    row += [min(FAR, depth - at) if at >= 0 else FAR + 1 for at in near]
-    total = max(1, root.letters)
+def _box_features(
+    box: ElementBox,
+    root: ElementBox,
+    apart: dict[int, int],
+    of_title: dict[int, int],
+    shares: dict[int, tuple[float, ...]],
+) -> list[float]:
+    row: list[float] = [float(box.depth)]
     chain = list(islice(up(box), _NEAR))
     for step in (0, 1, 2, 3, 5):
         at = chain[min(step, len(chain) - 1)]
-        letters = max(1, at.letters)
-        row += [
-            letters / total,
-            at.linked / letters,
-            at.long / letters,
-            log1p(letters / max(1, at.blocks)),
-            log1p(at.blocks),
-        ]
+        known = shares.get(id(at))
+        if known is None:
+            letters = max(1, at.letters)
+            known = shares[id(at)] = (
+                letters / max(1, root.letters),
+                at.linked / letters,
+                at.long / letters,
+                log1p(letters / max(1, at.blocks)),
+                log1p(at.blocks),
+            )
+        row += known
     repeated = max(chain, key=lambda at: at.repeats)
     row += [
         log1p(repeated.repeats),
-        repeated.nth / repeated.repeats,
         log1p(repeated.letters),
         repeated.linked / max(1, repeated.letters),
+        repeated.dates,
     ]
-    row += [log1p(box.repeats), log1p(box.nth)]
+    above = repeated.parent or repeated
+    row += [
+        log1p(box.repeats),
+        min(2, box.nth),
+        repeated.repeats / max(1, above.children),
+        log1p(above.letters / repeated.repeats),
+        above.linked / max(1, above.letters),
+        above.dates / repeated.repeats,
+        above.headings / repeated.repeats,
+    ]
     # Steps up from the best box to the first that is around this one too; 0 within it.
     row.append(float(nearest(box, apart, lambda _: None, _FAR_APART)))
+    row.append(float(nearest(box, of_title, lambda _: None, _FAR_APART)))
     return row
 
 
@@ -645,17 +694,31 @@ def _title_headings(blocks: Sequence[ContentBlock], title: str) -> set[int]:
 
 
 def _path_features(blocks: Sequence[ContentBlock]) -> dict[int, list[float]]:
-    """Of all blocks at the same path: how many, how long, how much of it links."""
+    """Of all blocks at the same path: how many, how long, how much of it links, and where they begin and end.
+
+    The blocks of one template have the same place: none of them is less probable because it comes late.
+    """
     sums: dict[int, list[int]] = {}
-    for block in blocks:
-        kept = sums.setdefault(block.box.path, [0, 0, 0])
+    for number, block in enumerate(blocks):
+        kept = sums.setdefault(block.box.path, [0, 0, 0, number, number])
         kept[0] += 1
         kept[1] += block.letters
         kept[2] += block.linked
+        kept[4] = number
     total = max(1, sum(kept[1] for kept in sums.values()))
+    count = len(blocks)
     return {
-        path: [log1p(n), log1p(letters / n), linked / max(1, letters), letters / total]
-        for path, (n, letters, linked) in sums.items()
+        path: [
+            log1p(n),
+            log1p(letters / n),
+            linked / max(1, letters),
+            letters / total,
+            first / count,
+            last / count,
+            min(_EDGE, first),
+            min(_EDGE, count - 1 - last),
+        ]
+        for path, (n, letters, linked, first, last) in sums.items()
     }
 
 

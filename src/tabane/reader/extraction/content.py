@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import gzip
 import json
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from itertools import islice
+from itertools import chain, islice
 from math import exp
-from typing import Any, cast
+from typing import Any
 
 from tabane.reader.extraction import blocks
+from tabane.reader.extraction.asides import asides, without_empty_headings
 from tabane.reader.extraction.blocks import (
-    INLINE,
     SILENT,
     BlockSegmentation,
     ContentBlock,
@@ -30,51 +30,101 @@ from tabane.reader.extraction.blocks import (
     nearest,
     up,
 )
+from tabane.reader.extraction.end_matter import with_end_matter
 from tabane.reader.extraction.hidden_elements import HiddenElementDetector
-from tabane.reader.extraction.html_tree import drop, open_noscripts, settle
+from tabane.reader.extraction.html_tree import open_noscripts, settle
 from tabane.reader.extraction.metadata import declared
+from tabane.reader.extraction.styles.shadow_trees import ShadowTrees, detach_shadow_trees
+from tabane.reader.extraction.tabs import label_panes, with_panes, write_line
 from tabane.reader.markdown.elements import EMPTY
 
 Node = Any
 """A leaf is its value; a fork is (feature, threshold, subtree up to the threshold, subtree above it)."""
 
 
-class DecisionForest:
-    """Gradient-boosted trees: the sum of one leaf of each is the log-odds.
+_LEAVES = 8
+"""Most leaves of a tree: its bits are one byte."""
+_LOWEST = bytes((bits & -bits).bit_length() - 1 if bits else 0 for bits in range(1 << _LEAVES))
+"""Number of the lowest bit that is set in a byte."""
 
-    Friedman, Greedy function approximation: a gradient boosting machine (2001). The trees become one function
-    of conditional expressions, which takes half the time of a walk down their nodes. Its source is made of
-    numbers only.
+
+class DecisionForest:
+    """Gradient-boosted trees of at most 8 leaves: the sum of one leaf of each is the log-odds.
+
+    Friedman, Greedy function approximation: a gradient boosting machine (2001). Trees are not walked: each
+    feature tells by its thresholds which leaves of all trees cannot be reached, as the bits of one number.
+    Of each tree the first leaf that is left counts. Blocks of a page share most features, so that most of
+    these numbers are found once a box, a path or a page. Lucchese and others, QuickScorer: a fast algorithm
+    to rank documents with additive ensembles of regression trees (2015).
     """
 
     def __init__(self, base: float, trees: Sequence[Node]) -> None:
-        features: set[int] = set()
-        lines = [line for tree in trees for line in _tree_source(tree, " ", features)]
-        columns = [f" f{number} = row[{number}]" for number in sorted(features)]
-        source = ["def odds(row):", *columns, f" total = {float(base)!r}", *lines, " return total"]
-        names: dict[str, Any] = {}
-        exec("\n".join(source), {"__builtins__": {}}, names)
-        self._odds = cast("Callable[[Sequence[float]], float]", names["odds"])
+        self._base = float(base)
+        self._leaves: list[list[float]] = []
+        forks: dict[int, list[tuple[float, int]]] = {}
+        for number, tree in enumerate(trees):
+            leaves: list[float] = []
+            self._leaves.append(leaves)
+            _add_tree(tree, leaves, forks, _LEAVES * number)
+        self._all = (1 << _LEAVES * len(trees)) - 1
+        self._steps: dict[int, tuple[list[float], list[int]]] = {}
+        """By feature: its thresholds in rising order, and the leaves left above none, one, two … of them."""
+        for feature, cuts in forks.items():
+            cuts.sort()
+            left = [self._all]
+            for _, gone in cuts:
+                left.append(left[-1] & ~gone)
+            self._steps[feature] = [threshold for threshold, _ in cuts], left
 
-    def odds(self, row: Sequence[float]) -> float:
-        """Return the log-odds of a row of features."""
-        return self._odds(row)
+    def odds(self, rows: Sequence[blocks.Row]) -> list[float]:
+        """Return the log-odds of each row of features. Parts that rows share are looked at once."""
+        if not rows:
+            return []
+        plans = self._plans(rows[0])
+        known: list[dict[int, int]] = [{} for _ in plans]
+        found = []
+        for row in rows:
+            bits = self._all
+            for part, plan, seen in zip(row, plans, known, strict=True):
+                left = seen.get(id(part))
+                if left is None:
+                    left = self._all
+                    for at, thresholds, leaves in plan:
+                        left &= leaves[bisect_left(thresholds, part[at])]
+                    seen[id(part)] = left
+                bits &= left
+            leaf = bits.to_bytes(len(self._leaves), "little").translate(_LOWEST)
+            found.append(self._base + sum(map(list.__getitem__, self._leaves, leaf)))
+        return found
 
-    def probability(self, row: Sequence[float]) -> float:
-        return 1 / (1 + exp(-max(-30.0, min(30.0, self.odds(row)))))
+    def probabilities(self, rows: Sequence[blocks.Row]) -> list[float]:
+        return [1 / (1 + exp(-max(-30.0, min(30.0, odds)))) for odds in self.odds(rows)]
+
+    def _plans(self, row: blocks.Row) -> list[list[tuple[int, list[float], list[int]]]]:
+        """Return for each part of a row the features in it that a tree asks for: their places and steps."""
+        plans = []
+        first = 0
+        for part in row:
+            numbers = range(first, first + len(part))
+            plans.append([(n - first, *self._steps[n]) for n in numbers if n in self._steps])
+            first += len(part)
+        return plans
 
 
-def _tree_source(node: Node, margin: str, features: set[int]) -> Iterator[str]:
-    """Yield the source of a tree. Its feature numbers are added to ``features``."""
-    if not isinstance(node, list | tuple):
-        yield f"{margin}total += {float(node)!r}"
-        return
-    number, threshold = int(node[0]), float(node[1])
-    features.add(number)
-    yield f"{margin}if f{number} <= {threshold!r}:"
-    yield from _tree_source(node[2], margin + " ", features)
-    yield f"{margin}else:"
-    yield from _tree_source(node[3], margin + " ", features)
+def _add_tree(tree: Node, leaves: list[float], forks: dict[int, list[tuple[float, int]]], first: int) -> None:
+    """Add the leaves of a tree from left to right, and each fork with the bits of the leaves that are out of
+    reach above its threshold. ``first`` is the number of the tree's first bit.
+    """
+    todo: list[tuple[Node, int]] = [(tree, -1)]
+    while todo:
+        node, begin = todo.pop()
+        if not isinstance(node, list | tuple):
+            leaves.append(float(node))
+        elif begin < 0:
+            todo += [(node[3], -1), (node, len(leaves)), (node[2], -1)]
+        else:
+            bits = (1 << len(leaves)) - (1 << begin)
+            forks.setdefault(int(node[0]), []).append((float(node[1]), bits << first))
 
 
 @cache
@@ -136,7 +186,85 @@ def chosen(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list
 
 def selected(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list[bool]:
     """Return which blocks are content: the best cut through all is made, and made whole."""
-    return filled(blocks, chosen(blocks, probability), probability, _is_sure(blocks, probability, _CERTAIN))
+    even = smoothed(blocks, probability)
+    kept = filled(blocks, chosen(blocks, even), even, _is_sure(blocks, even, _CERTAIN))
+    return _keep_containers(blocks, kept, even)
+
+
+_TEMPLATE = 6  # blocks at one path that come from a template, and are content or not together
+
+
+def smoothed(blocks: Sequence[ContentBlock], probability: Sequence[float]) -> list[float]:
+    """Return the probabilities, each drawn half the way to the mean of its path if many blocks are there."""
+    sums: dict[int, tuple[int, float]] = {}
+    for block, p in zip(blocks, probability, strict=True):
+        count, total = sums.get(block.box.path, (0, 0.0))
+        sums[block.box.path] = count + 1, total + p
+    even = []
+    for block, p in zip(blocks, probability, strict=True):
+        count, total = sums[block.box.path]
+        even.append((p + total / count) / 2 if count >= _TEMPLATE else p)
+    return even
+
+
+_WHOLE = 0.9  # share of its prose from which a container is kept whole
+_LEAST_PROSE = 1500  # words of such a container
+_AROUND = 10  # boxes around a block that may be its container
+_FOREIGN = 0.3
+"""Probability below which a block is foreign to the container that it is in."""
+
+
+def _keep_containers(
+    blocks: Sequence[ContentBlock], kept: Sequence[bool], probability: Sequence[float]
+) -> list[bool]:
+    """Keep the rest of each container of whose prose most is kept: a text does not end before its end."""
+    words: dict[int, int] = {}
+    good: dict[int, int] = {}
+    for block, keep, p in zip(blocks, kept, probability, strict=True):
+        if _is_prose(block) and p >= _FOREIGN:
+            for at in islice(up(block.box), _AROUND):
+                words[id(at)] = words.get(id(at), 0) + block.words
+                if keep:
+                    good[id(at)] = good.get(id(at), 0) + block.words
+    whole = {at for at, count in words.items() if count >= _LEAST_PROSE and good.get(at, 0) >= _WHOLE * count}
+    return [
+        keep
+        or (
+            p >= _FOREIGN
+            and _is_prose(block)
+            and any(id(at) in whole for at in islice(up(block.box), _AROUND))
+        )
+        for block, keep, p in zip(blocks, kept, probability, strict=True)
+    ]
+
+
+def _is_prose(block: ContentBlock) -> bool:
+    return 2 * block.linked < block.letters
+
+
+def lost_share(blocks: Sequence[ContentBlock], kept: Sequence[bool]) -> float:
+    """Return the share of its own prose that the container of the content lost, 0..1.
+
+    The container is the lowest box around nearly all kept prose. Its own prose is at paths of which blocks
+    were kept.
+    """
+    words: dict[int, int] = {}
+    for block, keep in zip(blocks, kept, strict=True):
+        if keep and _is_prose(block):
+            for at in islice(up(block.box), _AROUND):
+                words[id(at)] = words.get(id(at), 0) + block.words
+    total = sum(block.words for block, keep in zip(blocks, kept, strict=True) if keep and _is_prose(block))
+    main = {at for at, count in words.items() if count >= _WHOLE * total}
+    paths = {block.box.path for block, keep in zip(blocks, kept, strict=True) if keep}
+    lost = sum(
+        block.words
+        for block, keep in zip(blocks, kept, strict=True)
+        if not keep
+        and block.box.path in paths
+        and _is_prose(block)
+        and any(id(at) in main for at in islice(up(block.box), _AROUND))
+    )
+    return lost / (lost + total) if lost else 0.0
 
 
 def _is_sure(blocks: Sequence[ContentBlock], probability: Sequence[float], share: float = 0.5) -> bool:
@@ -162,6 +290,7 @@ class PageContent:
     parts within the content, which were removed. ``visible`` are all visible texts of the page in order, and
     ``kept`` says which of them are content. ``collapsed`` and ``late`` count the marked parts of the content
     that a click opens or a script shows. ``limited``: the page's style sheets were too large to be applied.
+    ``lost`` is the share of the prose of its container that was left out, 0..1.
     """
 
     elements: tuple[Element, ...]
@@ -173,19 +302,22 @@ class PageContent:
     collapsed: int = 0
     late: int = 0
     limited: bool = False
+    lost: float = 0.0
 
 
 def cut(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
     """Return a page in blocks, with streamed parts in their places and without hidden elements."""
     settle(root)
-    parts = _cut_blocks(root)
-    if sum(block.letters for block in parts[0].blocks) < _LITTLE and open_noscripts(root):
-        parts = _cut_blocks(root)
+    shadows = detach_shadow_trees(root)
+    parts = _cut_blocks(root, shadows)
+    little = sum(block.letters for block in parts[0].blocks) < _LITTLE
+    if little and not shadows.trees and open_noscripts(root):
+        parts = _cut_blocks(root, shadows)
     return parts
 
 
-def _cut_blocks(root: Element) -> tuple[BlockSegmentation, HiddenElementDetector]:
-    detector = HiddenElementDetector(root)
+def _cut_blocks(root: Element, shadows: ShadowTrees) -> tuple[BlockSegmentation, HiddenElementDetector]:
+    detector = HiddenElementDetector(root, shadows)
     cutting = BlockSegmentation(root, detector.hides)
     measured(cutting)
     return cutting, detector
@@ -208,17 +340,17 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
             for block in blocks
         ]
     whole = sum(block.letters for block, out in zip(blocks, aside, strict=True) if not out)
-    kept = choice(cutting) if blocks else []
+    kept = with_panes(cutting, choice(cutting), detector.panes) if blocks else []
+    kept = with_end_matter(cutting, kept)
     kept = [keep and not out for keep, out in zip(kept, aside, strict=True)]
     letters = sum(block.letters for block, keep in zip(blocks, kept, strict=True) if keep)
     element = lowest(root, blocks, kept)
     visible = tuple(block.text for block, out in zip(blocks, aside, strict=True) if not out)
     seen = tuple(keep for keep, out in zip(kept, aside, strict=True) if not out)
     detector.set_lines_of_code()
-    tabs = tab_panes(root)
     hidden = pruned(root, cutting, kept)
     collapsed, late = marked(detector.collapsed, COLLAPSED), marked(detector.late, LATE)
-    label_panes(root, tabs)
+    label_panes(root, detector.panes)
     return PageContent(
         elements=(element,) if letters else (),
         letters=letters,
@@ -229,6 +361,7 @@ def content(root: Element, without: Collection[Element] = ()) -> PageContent:
         collapsed=collapsed,
         late=late,
         limited=detector.limited,
+        lost=lost_share(blocks, kept),
     )
 
 
@@ -239,12 +372,22 @@ def title(root: Element) -> str:
 
 
 def choice(cutting: BlockSegmentation) -> list[bool]:
-    """Return which blocks are content: each is judged, then the best cut through all is made."""
-    return selected(cutting.blocks, _probability(cutting))
+    """Return which blocks are content: each is judged, then the best cut is made through all that are not
+    beside the content.
+    """
+    beside = asides(cutting, declared(cutting.boxes[0].element))
+    probability = [0.0 if out else p for p, out in zip(_probability(cutting), beside, strict=True)]
+    kept = selected(cutting.blocks, probability)
+    kept = [keep and not out for keep, out in zip(kept, beside, strict=True)]
+    return without_empty_headings(cutting.blocks, kept)
 
 
-def rows(cutting: BlockSegmentation, only: Sequence[int] | None = None) -> list[list[float]]:
-    """Return a row of features for each block of a page, or for those of the numbers in ``only``."""
+def rows(cutting: BlockSegmentation) -> list[list[float]]:
+    """Return a row of features for each block of a page."""
+    return [list(chain(*row)) for row in _rows(cutting)]
+
+
+def _rows(cutting: BlockSegmentation, only: Sequence[int] | None = None) -> list[blocks.Row]:
     root = cutting.boxes[0].element
     return blocks.rows(cutting.boxes, cutting.blocks, title(root), declared(root), only)
 
@@ -254,12 +397,12 @@ def _probability(cutting: BlockSegmentation) -> list[float]:
     blocks = cutting.blocks
     judge = forest()
     if len(blocks) <= _MOST:
-        return [judge.probability(row) for row in rows(cutting)]
+        return judge.probabilities(_rows(cutting))
     shapes = _same_path_blocks(blocks)
     some = max(1, _SAMPLES // len(shapes))
     samples = {shape: numbers[:: -(-len(numbers) // some)] for shape, numbers in shapes.items()}
     sampled = sorted(number for numbers in samples.values() for number in numbers)
-    judged = dict(zip(sampled, map(judge.probability, rows(cutting, sampled)), strict=True))
+    judged = dict(zip(sampled, judge.probabilities(_rows(cutting, sampled)), strict=True))
     probabilities = [0.0] * len(blocks)
     for shape, numbers in shapes.items():
         mean = sum(judged[number] for number in samples[shape]) / len(samples[shape])
@@ -286,9 +429,6 @@ def _same_path_blocks(blocks: Sequence[ContentBlock]) -> dict[int, list[int]]:
 
 COLLAPSED = "(collapsed on the page)"
 LATE = "(hidden until a script shows it)"
-_LINES = frozenset(("p", "h1", "h2", "h3", "h4", "h5", "h6", "dt", "summary", "figcaption", "caption"))
-_OUTSIDE = frozenset(("ul", "ol", "dl", "table", "pre", "blockquote", "figure"))
-_TABLE_PARTS = frozenset(("tr", "tbody", "thead", "tfoot"))
 
 
 def marked(elements: Iterable[Element], mark: str) -> int:
@@ -301,122 +441,6 @@ def marked(elements: Iterable[Element], mark: str) -> int:
             write_line(element, mark)
             count += 1
     return count
-
-
-def write_line(element: Element, mark: str) -> None:
-    """Write a line at the beginning of an element, before it if it can have none."""
-    tag = element.tag
-    if tag in INLINE or tag in _LINES:
-        element.text = f"{mark} {element.text or ''}"
-        return
-    if tag in _TABLE_PARTS:
-        cell = next(element.iter("td", "th"), None)
-        if cell is not None:
-            cell.text = f"{mark} {cell.text or ''}"
-        return
-    line = element.makeelement("p")
-    line.text = mark
-    if tag in _OUTSIDE:
-        element.addprevious(line)
-    elif tag == "details" and (summary := element.find("summary")) is not None:
-        element.insert(element.index(summary) + 1, line)
-    else:
-        line.tail, element.text = element.text, None
-        element.insert(0, line)
-
-
-_MOST_TABS = 500  # tabs of a page
-_MOST_IN_ROW = 24
-_LONGEST = 60  # characters of a label
-_NEAR = 3  # elements around a row that the panes may stand beside
-_TABS = " | ".join(
-    (
-        "//*[@role='tab']",
-        *(f"//*[@{name}='{kind}']" for name in ("data-bs-toggle", "data-toggle") for kind in ("tab", "pill")),
-    )
-)
-_ROWS = "//*[@role='tablist'] | //*[count(label[@for]) > 1 and count(*) = count(label) + count(input)]"
-_REFERENCES = ("aria-controls", "data-bs-target", "data-target", "href")
-_PANE = re.compile(
-    r"(?:^|[\s_-])(?:tab-?(?:s|bed)?-?(?:pane|panel|content|item|block)|panel|pane)(?:$|[\s_-])", re.I
-)
-
-
-def tab_panes(root: Element) -> list[tuple[Element, Element, str]]:
-    """Return each pane of tabs with the element of its label, and the label. The tree is not changed."""
-    tabs = list(islice(root.xpath(_TABS), _MOST_TABS))
-    rows = list(islice(root.xpath(_ROWS), _MOST_TABS))
-    if not tabs and not rows:
-        return []
-    ids = {element.get("id"): element for element in reversed(root.xpath("//*[@id]"))}
-    panes: dict[Element, Element] = {}
-    for tab in tabs:
-        names = (value.removeprefix("#") for at in (tab, *tab.iter("a")) for value in _reference_values(at))
-        pane = next((ids[name] for name in names if name in ids), None)
-        if pane is not None and pane is not tab:
-            panes.setdefault(pane, tab)
-    for pane in islice(root.xpath("//*[@role='tabpanel'][@aria-labelledby]"), _MOST_TABS):
-        tab = ids.get((pane.get("aria-labelledby") or "").partition(" ")[0])
-        if tab is not None and (tab in tabs or tab.tag in ("button", "label", "a")):
-            panes.setdefault(pane, tab)
-    named = set(panes.values())
-    for row in rows:
-        labels = [tab for tab in row.iter("*") if tab.get("role") == "tab"] or row.findall("label")
-        if 1 < len(labels) <= _MOST_IN_ROW and not named.intersection(labels):
-            panes.update(zip(_panes_of(row, len(labels)), labels, strict=False))
-    return [(pane, tab, label) for pane, tab in panes.items() if (label := _tab_label(tab))]
-
-
-def label_panes(root: Element, panes: Iterable[tuple[Element, Element, str]]) -> None:
-    """Write the labels at the beginning of the panes that are left of a page, and remove them elsewhere."""
-    for pane, tab, label in panes:
-        if not _is_in(pane, root) or not any(text.strip() for text in pane.itertext()):
-            continue
-        before = pane.getprevious()
-        if before is tab:  # the label stands there already
-            continue
-        write_line(pane, label)
-        row = tab.getparent() if _is_in(tab, root) else None
-        if row is not None:
-            drop(tab)
-            while row is not None and row is not root and not any(text.strip() for text in row.itertext()):
-                above = row.getparent()
-                drop(row)
-                row = above
-
-
-def _reference_values(tab: Element) -> Iterator[str]:
-    for name in _REFERENCES:
-        if (value := tab.get(name)) and (name != "href" or value.startswith("#")):
-            yield value.strip().partition(" ")[0]
-
-
-def _panes_of(row: Element, count: int) -> list[Element]:
-    """Return the panes of a row of tabs, in order: elements behind it, or in the element behind it."""
-    at = row
-    for _ in range(_NEAR):
-        after = [each for each in islice(at.itersiblings(), _MOST_IN_ROW + 1) if isinstance(each.tag, str)]
-        if len(after) >= count and all(
-            each.get("role") == "tabpanel" or _PANE.search(each.get("class") or "") is not None
-            for each in after[:count]
-        ):
-            return after[:count]
-        inside = [each for each in after[0] if isinstance(each.tag, str)] if after else []
-        if len(inside) == count:
-            return inside
-        at = at.getparent()
-        if at is None or at.tag in ("body", "main", "article") or after:
-            return []
-    return []
-
-
-def _tab_label(tab: Element) -> str:
-    text = " ".join("".join(islice(tab.itertext(), 20)).split())
-    return text if len(text) <= _LONGEST else ""
-
-
-def _is_in(element: Element, root: Element) -> bool:
-    return element is root or any(above is root for above in element.iterancestors())
 
 
 _MOSTLY = 0.5

@@ -11,17 +11,19 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
-from tabane.reader.extraction.blocks import INLINE, SILENT
+from tabane.reader.extraction.blocks import INLINE, SILENT, iterwalk
+from tabane.reader.extraction.fade_ins import FadeIns
 from tabane.reader.extraction.styles.declarations import declared
 from tabane.reader.extraction.styles.page_styles import PageStyles
+from tabane.reader.extraction.styles.shadow_trees import UNSEEN, ShadowTrees
 from tabane.reader.extraction.styles.sheet_rules import Declarations
 from tabane.reader.extraction.styles.visibility import ElementKind, Judgment, Reason, VisualState, judged
+from tabane.reader.extraction.tabs import TabPane, tab_panes
 
 Element = Any
-UNSEEN = "unseen-text"
-"""Tag that invisible text gets if there is visible text beside it in the same element."""
 _READERS_ONLY = re.compile(
     r"(?:^|\s)(?:sr-only|visually-?hidden(?:-focusable)?|screen-reader-text|screenreader|u-hiddenVisually)(?:\s|$)"
 )
@@ -34,9 +36,6 @@ _DECORATED = frozenset(
     ("font", "body", "table", "tr", "td", "th", "mark", "button", "dialog", "basefont", "details")
 )
 _MEDIA = ("img", "video", "picture", "canvas", "iframe", "svg", "object", "embed")
-_SCRIPTS = frozenset(
-    ("", "text/javascript", "module", "application/javascript", "text/ecmascript", "application/x-javascript")
-)
 _LATE = frozenset((Reason.OPACITY, Reason.VISIBILITY, Reason.PLACE, Reason.CLIP))
 _MOST_LISTINGS, _MOST_LINES = 500, 2_000
 _LINE_DISPLAYS = frozenset(("block", "flex", "grid", "list-item", "table", "table-row", "flow-root"))
@@ -50,7 +49,10 @@ _MUTE = SILENT | {"br", "wbr", "hr"}
 _SOME, _LONG = 3, 1000
 """Parts and letters that have to be hidden then."""
 _NEAR = 200
+_MOST_PARTS = 100
+"""Begins and ends of elements in a control that are looked at."""
 _MOST_WRAPPERS = 8
+_MOST_TRIALS = 10_000
 _NOT_DECLARED: Declarations = ()
 _UNSEEN_BY_NAME: Declarations = (("clip", "rect(0,0,0,0)", False),)
 
@@ -61,13 +63,16 @@ class HiddenElementDetector:
     Text that is invisible beside visible elements is put into elements of its own, in place.
     """
 
-    def __init__(self, root: Element) -> None:
+    def __init__(self, root: Element, shadows: ShadowTrees) -> None:
         self.collapsed: list[Element] = []
         self.late: list[Element] = []
         self._root = root
-        self._styles = PageStyles(root)
+        self._fade_ins = FadeIns(root)
+        self._styles = PageStyles(root, shadows, self._fade_ins.classes)
+        shadows.attach(root)
         self._controls = PageControls(root)
-        self._scripts = any((at.get("type") or "").lower() in _SCRIPTS for at in root.iter("script"))
+        self._scripts = self._fade_ins.any_script
+        self._trials = _MOST_TRIALS
         self._letters: int | None = None
         self._names: dict[str, Declarations] = {}
         self._painted = False
@@ -81,10 +86,6 @@ class HiddenElementDetector:
         for element, controls in self._opened.items():
             if not controls or any(self._is_shown(control) for control in controls):
                 self.collapsed.append(element)
-            elif element.tag == "details":
-                for child in element:
-                    if isinstance(child.tag, str):
-                        self._hidden[child] = Reason.DISPLAY
             else:
                 self._hidden[element] = Reason.DISPLAY
         self.late += self._waiting
@@ -94,6 +95,11 @@ class HiddenElementDetector:
     def limited(self) -> bool:
         """Whether the style sheets are too large to be applied completely."""
         return self._styles.limited
+
+    @property
+    def panes(self) -> tuple[TabPane, ...]:
+        """The panes of tabs."""
+        return self._controls.panes
 
     def hides(self, element: Element) -> bool:
         """Return whether an element is hidden from readers; its ancestors are not judged."""
@@ -217,35 +223,54 @@ class HiddenElementDetector:
         """Hide an element, or keep it because it can be opened or will be shown."""
         if element.tag in ("img", "picture") and judgment.hidden in _LATE:
             return around if self._scripts else None  # it fades in when it is loaded
-        if not self._stays_visible(element, judgment):
+        state = self._kept_state(element, around, judgment)
+        if state is None:
             self._hidden[element] = judgment.hidden
-            return None
-        state = judgment.state
-        return self._shared_state(replace(state, visible=True, opacity=around.opacity, silence=Reason.NONE))
+        return state
 
     def _silence(self, element: Element, around: VisualState, judgment: Judgment) -> VisualState:
         """Return the state of an element whose own text is not visible, unless it stays."""
         state = judgment.state
         if state.silence is Reason.VISIBILITY and around.silence is not Reason.VISIBILITY:
-            if self._stays_visible(element, judgment):
-                return self._shared_state(replace(state, visible=True, silence=Reason.NONE))
-        elif (
-            state.silence is Reason.COLOR and state is not around and self._is_over_a_picture(element, state)
-        ):
+            return self._kept_state(element, around, judgment) or state
+        if state.silence is Reason.COLOR and state is not around and self._is_over_a_picture(element, state):
             return self._shared_state(replace(state, grounds=None, silence=Reason.NONE))
         return state
 
-    def _stays_visible(self, element: Element, judgment: Judgment) -> bool:
-        reason = judgment.hidden if judgment.hidden is not Reason.NONE else judgment.state.silence
+    def _kept_state(self, element: Element, around: VisualState, judgment: Judgment) -> VisualState | None:
+        """Return the state of an element that is kept although it is hidden now; None if it is not."""
         controls = self._controls.of(element)
         if controls:
             self._opened[element] = controls
-            return True
-        late = reason in _LATE and ((judgment.changing and self._scripts) or self._lenient)
-        if late or self._is_the_page(element):
+        elif (shown := self._faded_in(element, around, judgment)) is not None:
             self._waiting.append(element)
-            return True
-        return False
+            return shown
+        elif (self._lenient and _reason(judgment) in _LATE) or self._is_the_page(element):
+            self._waiting.append(element)
+        else:
+            return None
+        state = replace(judgment.state, visible=True, opacity=around.opacity, silence=Reason.NONE)
+        return self._shared_state(state)
+
+    def _faded_in(self, element: Element, around: VisualState, judgment: Judgment) -> VisualState | None:
+        """Return the state of an element after a script has faded it in; None if no known one does."""
+        if not self._scripts or _reason(judgment) not in _LATE or not self._trials:
+            return None
+        before = dict(element.items())
+        for after in self._fade_ins.after(before):
+            self._trials -= 1
+            for name, value in after.items():
+                element.set(name, value)
+            hints = self._known_names(after.get("class", ""))
+            shown = None if hints is None else self._judge(element, after, around, hints)
+            for name in after:
+                if name in before:
+                    element.set(name, before[name])
+                else:
+                    del element.attrib[name]
+            if hints is not None and (shown is None or _reason(shown) is Reason.NONE):
+                return around if shown is None else shown.state
+        return None
 
     def _is_the_page(self, element: Element) -> bool:
         """Return whether it is hidden until a script has run, because it holds the page itself."""
@@ -300,8 +325,27 @@ class HiddenElementDetector:
     # After the walk
 
     def _is_shown(self, control: Element) -> bool:
-        around = itertools.chain((control,), control.iterancestors())
-        return not any(each in self._hidden or each in self._silent for each in around)
+        """Return whether a control is on the screen, with something to click on."""
+        if any(each in self._hidden for each in itertools.chain((control,), control.iterancestors())):
+            return False
+        if control.tag == "input":
+            return control not in self._silent
+        blank = True
+        skip: Element | None = None
+        for event, inner in itertools.islice(iterwalk(control), _MOST_PARTS):
+            around, text = inner, inner.text
+            if event == "end":
+                skip = None if inner is skip else skip
+                around, text = (inner.getparent(), inner.tail) if inner is not control else (inner, None)
+            elif skip is None and (not isinstance(inner.tag, str) or inner in self._hidden):
+                skip = inner
+            elif skip is None and inner.tag in _PICTURES and inner not in self._silent:
+                return True
+            if text and text.strip():
+                blank = False
+                if skip is None and around not in self._silent:
+                    return True
+        return blank and control.tag != "summary" and control not in self._silent
 
     def _set_apart(self) -> None:
         """Hide the elements whose whole text is invisible, and set apart such text of the others."""
@@ -327,6 +371,11 @@ class HiddenElementDetector:
                     element.text = None
                     element.insert(0, wrapper)
                     self._hidden[wrapper] = reason
+
+
+def _reason(judgment: Judgment) -> Reason:
+    """Return why nothing is visible in an element, or its own text is not."""
+    return judgment.state.silence if judgment.hidden is Reason.NONE else judgment.hidden
 
 
 def _wrap_text(element: Element, text: str) -> Element:
@@ -416,8 +465,12 @@ class PageControls:
         self._root = root
         self._by_key: dict[str, list[Element]] | None = None
         self._tabs: dict[str, Element] = {}
+        self._tab_by_pane: dict[Element, Element] | None = None
         self._targets: bool | None = None
         self._rows: dict[Element, dict[str, list[Element]]] = {}
+        self._boxes: set[Element] | None = None
+        self._box_of: dict[str, Element] = {}
+        self._switching = False
 
     def of(self, element: Element) -> list[Element]:
         """Return controls that open an element; none if nothing does."""
@@ -427,8 +480,64 @@ class PageControls:
         if labels := element.get("aria-labelledby"):
             self._controls_by_key()
             controls += [self._tabs[label] for label in labels.split()[:4] if label in self._tabs]
-        controls += _control_beside(element) or self._tabs_of(element)
+        if (tab := self._tab_of(element)) is not None:
+            controls.append(tab)
+        controls += self._control_beside(element) or self._tabs_of(element)
         return controls[:_MOST]
+
+    @cached_property
+    def panes(self) -> tuple[TabPane, ...]:
+        """The panes of tabs."""
+        return tuple(tab_panes(self._root))
+
+    def _tab_of(self, pane: Element) -> Element | None:
+        if self._tab_by_pane is None:
+            self._tab_by_pane = {each.pane: each.tab for each in self.panes}
+        return self._tab_by_pane.get(pane)
+
+    def _control_beside(self, element: Element) -> list[Element]:
+        """Return the control in the element right before or after one, or before its parent if it is the
+        first in it.
+        """
+        before = _sibling(element, after=False)
+        above = element.getparent()
+        if before is None and above is not None and above.tag not in ("body", "html"):
+            before = _sibling(above, after=False)
+        for neighbor in (before, _sibling(element, after=True)):
+            if neighbor is not None:
+                for inner in itertools.islice(neighbor.iter("*"), _MOST_NEIGHBORS):
+                    if not _is_control(inner) or not _can_be_used(inner):
+                        continue
+                    if inner.tag in ("label", "input") and "onclick" not in inner.attrib:
+                        if found := self._switch(inner):
+                            return found
+                    elif _opens_part(inner, neighbor):
+                        return [inner]
+        return []
+
+    def _switch(self, control: Element) -> list[Element]:
+        """Return the box that a label or an input is about and its label; none if it can switch nothing."""
+        if control.tag == "input" and control.get("type") == "button":
+            return [control]
+        if self._boxes is None:
+            boxes = self._root.xpath("//input[@type='checkbox' or @type='radio'][not(@disabled)]")
+            self._boxes = set(boxes)
+            self._box_of = {key: box for box in boxes if (key := box.get("id"))}
+            self._switching = self._has_switches()
+        box = control
+        if control.tag == "label":
+            within = next(control.iter("input"), None)
+            box = self._box_of.get(control.get("for") or "", within)
+        return [control, box] if self._switching and box is not None and box in self._boxes else []
+
+    def _has_switches(self) -> bool:
+        """Return whether something on the page can react to a box that is checked."""
+        if next(self._root.iter("script"), None) is not None:
+            return True
+        if any("stylesheet" in (link.get("rel") or "").lower() for link in self._root.iter("link")):
+            return True
+        styles = itertools.islice(self._root.iter("style"), _MOST_STYLES)
+        return any(":checked" in (style.text or "") for style in styles)
 
     def _tabs_of(self, element: Element) -> list[Element]:
         """Return the items of a row before a group of panels, if there is one for each panel."""
@@ -482,22 +591,6 @@ class PageControls:
         return self._targets
 
 
-def _control_beside(element: Element) -> list[Element]:
-    """Return the control in the element right before or after one, or before its parent if it is the first
-    in it.
-    """
-    before = _sibling(element, after=False)
-    above = element.getparent()
-    if before is None and above is not None and above.tag not in ("body", "html"):
-        before = _sibling(above, after=False)
-    for neighbor in (before, _sibling(element, after=True)):
-        if neighbor is not None:
-            for inner in itertools.islice(neighbor.iter("*"), _MOST_NEIGHBORS):
-                if _is_control(inner) and _can_be_used(inner) and _opens_part(inner, neighbor):
-                    return [inner]
-    return []
-
-
 def _opens_part(control: Element, neighbor: Element) -> bool:
     """Return whether a control beside a part opens it. ``neighbor`` is the element beside that has it."""
     if control.tag not in ("button", "a") or _has_behavior(control):
@@ -542,7 +635,7 @@ def _row_before(parent: Element, panels: list[Element]) -> list[Element]:
         for row in itertools.islice(before.iter("*"), _MOST_NEIGHBORS):
             items: dict[str, list[Element]] = {}
             for item in itertools.islice(row, 2 * _MOST_PANELS):
-                if isinstance(item.tag, str):
+                if isinstance(item.tag, str) and item.tag != "input":
                     items.setdefault(_first_class(item), []).append(item)
             for group in items.values():
                 if len(group) == len(panels) and all(map(_is_label, group)):
@@ -579,7 +672,7 @@ def _is_control(element: Element) -> bool:
         href = attributes.get("href", "#")
         return href in ("#", "") or href.lower().startswith("javascript:") or "data-toggle" in attributes
     if tag == "label":
-        return "for" in attributes
+        return True
     return tag == "input" and attributes.get("type") in ("checkbox", "radio", "button")
 
 

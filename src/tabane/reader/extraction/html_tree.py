@@ -85,20 +85,18 @@ _MOST = 2000
 
 
 def settle(root: Element) -> None:
-    """Move streamed parts to their places, and open the templates that browsers show.
+    """Move streamed parts to their places.
 
     React streams a boundary that was not ready as ``<div hidden id="S:1">`` at the end of the page, marks its
     place with ``<template id="B:1">`` (or ``P:1`` within another), and a script names both. A segment without
     a place, or one that no script names, stays hidden. In a page that was saved without its scripts, the
-    place is enough. A ``<template shadowrootmode>`` is shown.
+    place is enough.
     """
     places: dict[str, Element] = {}
     for template in root.iter("template"):
         key = template.get("id") or ""
         if key[:2] in ("B:", "P:"):
             places[key[2:]] = template
-        elif template.get("shadowrootmode") in ("open", "closed"):
-            template.tag = "div"
     called = _inserted_segments(root) if places else frozenset()
     for segment in [at for at in root.iter("div") if "hidden" in at.attrib][:_MOST]:
         match = _SEGMENT.fullmatch(segment.get("id") or "")

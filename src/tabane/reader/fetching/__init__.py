@@ -9,8 +9,10 @@ import asyncio
 import importlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from tabane.errors import ReadError
 from tabane.reader.fetching.interface import (
     FetchedResource,
     Fetcher,
@@ -19,16 +21,32 @@ from tabane.reader.fetching.interface import (
     SentCookies,
     SystemResolver,
 )
-from tabane.reader.guard import target
+from tabane.reader.guard import Target, target
 
 if TYPE_CHECKING:
     from tabane.reader.fetching.network import RequestTurns, Source
     from tabane.reader.fetching.redirects import PolicySession
+    from tabane.reader.fetching.robots import RobotsRules
 
 __all__ = ["PageFetcher", "Policy", "Resolver"]
 
 
 _Fetch = Callable[[str, Mapping[str, str], str | None, SentCookies | None], Awaitable[FetchedResource]]
+
+Within = Callable[[Target], bool]
+"""Returns whether a redirect may lead to an address."""
+
+
+class _BoundedFetcher:
+    """Fetches without redirects to addresses that are not within bounds."""
+
+    def __init__(self, fetch: Callable[..., Awaitable[FetchedResource]], within: Within) -> None:
+        self._fetch, self._within = fetch, within
+
+    async def fetch(
+        self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
+    ) -> FetchedResource:
+        return await self._fetch(url, headers or {}, accept, None, self._within)
 
 
 class _CookieFetcher:
@@ -59,7 +77,8 @@ class PageFetcher:
     Use it only on the event loop of its first fetch.
 
     Causes of its ReadErrors: url, scheme, refused, dns, connect, tls, timeout, redirect, status, rate,
-    robots, large, broken. Raises ConfigurationError if the policy allows something that is not a host.
+    robots, large, broken, outside. Raises ConfigurationError if the policy allows something that is not a
+    host.
     """
 
     def __init__(
@@ -88,12 +107,44 @@ class PageFetcher:
         """Return a fetcher for one read, which sends imported cookies."""
         return _CookieFetcher(self._fetch_resource, cookies)
 
+    def bounded(self, within: Within) -> Fetcher:
+        """Return a fetcher that follows redirects only to addresses that are ``within`` bounds.
+
+        Others raise ReadError, cause ``outside``.
+        """
+        return _BoundedFetcher(self._fetch_resource, within)
+
+    async def robots_rules(self, url: str) -> RobotsRules:
+        """Return what the robots.txt of a host says to this reader. Raises ReadError.
+
+        If the policy does not obey it, no path is closed.
+        """
+        from tabane.reader.fetching.robots import RobotsRules
+
+        policy = self._policy()
+        session = await self._acquire_session(policy)
+        try:
+            rules = await session.robots.rules_for(session.context.guard.target(url))
+            return rules if policy.robots else replace(rules, lines=())
+        except ReadError as error:
+            if policy.robots or error.cause != "robots":
+                raise
+            return RobotsRules()
+        finally:
+            session.users -= 1
+            await self._retire_session(session)
+
     async def _fetch_resource(
-        self, url: str, headers: Mapping[str, str], accept: str | None, cookies: SentCookies | None
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        accept: str | None,
+        cookies: SentCookies | None,
+        within: Within | None = None,
     ) -> FetchedResource:
         session = await self._acquire_session(self._policy())
         try:
-            return await session.fetch(url, headers, accept, cookies)
+            return await session.fetch(url, headers, accept, cookies, within)
         finally:
             session.users -= 1
             await self._retire_session(session)

@@ -71,8 +71,9 @@ class FetchContext:
 class RedirectChain:
     """The hops of one read, each judged again.
 
-    ``judge`` is called before each hop: may robots read it? ``cut``: a body longer than ``limit`` is cut
-    there, without an error. ``phase`` names the current step, for the error of a timeout.
+    ``judge`` is called before each hop: may robots read it? ``within`` says whether a redirect may lead to
+    an address: one that may not raises ReadError, cause ``outside``. ``cut``: a body longer than ``limit`` is
+    cut there, without an error. ``phase`` names the current step, for the error of a timeout.
 
     Cookies that a hop sets are sent to later ones. ``cookies`` are imported: they are sent until a hop leads
     to where they do not belong, and not again after it, because another host must not send the reader back
@@ -84,11 +85,13 @@ class RedirectChain:
         ground: FetchContext,
         judge: Callable[[Target], Awaitable[None]] | None = None,
         *,
+        within: Callable[[Target], bool] | None = None,
         limit: int | None = None,
         cut: bool = False,
         cookies: SentCookies | None = None,
     ) -> None:
         self._ground, self._judge, self._cut, self._sent = ground, judge, cut, cookies
+        self._within = within
         self._limit = ground.policy.max_bytes if limit is None else limit
         self._set = SetCookies()
         self._seen: set[tuple[str, str]] = set()
@@ -117,6 +120,8 @@ class RedirectChain:
             if isinstance(answer, FetchedResource):
                 return answer
             at = self._ground.guard.joined(at, answer.location)
+            if self._within is not None and not self._within(at):
+                raise ReadError(say("it redirects to {url}, outside the folder.", url=at.url), "outside")
             way.append(at.url)
             self._end_chain(way)
 
@@ -292,14 +297,20 @@ class PolicySession:
     users: int = 0
 
     async def fetch(
-        self, url: str, headers: Mapping[str, str], accept: str | None, cookies: SentCookies | None
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        accept: str | None,
+        cookies: SentCookies | None,
+        within: Callable[[Target], bool] | None = None,
     ) -> FetchedResource:
-        """Return the whole resource at ``url``.
+        """Return the whole resource at ``url``. Redirects lead only to addresses ``within`` bounds.
 
         Raises ReadError, with cause ``timeout`` when the policy's time is over.
         """
         policy = self.context.policy
-        chain = RedirectChain(self.context, self.robots.judge if policy.robots else None, cookies=cookies)
+        judge = self.robots.judge if policy.robots else None
+        chain = RedirectChain(self.context, judge, within=within, cookies=cookies)
         try:
             async with asyncio.timeout(policy.timeout) as limit:
                 return await chain.go(url, headers, accept)

@@ -40,13 +40,21 @@ _UNRESERVED = frozenset(ascii_letters + digits + "-._~")
 _ENCODED = re.compile(r"%([0-9A-Fa-f]{2})")
 _PRODUCT = re.compile(r"[A-Za-z_-]+")
 _LINES = re.compile(r"\r\n|\r|\n")
+_SECONDS = re.compile(r"\d{1,6}(?:\.\d{1,6})?")
+_SITEMAPS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class RobotsRules:
-    """The rules of one program: (allowed, pattern), the longest pattern first, allowing before forbidding."""
+    """The rules of one program: (allowed, pattern), the longest pattern first, allowing before forbidding.
+
+    ``delay`` is the number of seconds between two requests that the site asks for, and ``sitemaps`` are the
+    addresses of its sitemaps as written.
+    """
 
     lines: tuple[tuple[bool, str], ...] = ()
+    delay: float = 0.0
+    sitemaps: tuple[str, ...] = ()
 
     def allow(self, path: str) -> bool:
         """Return whether ``path``, with its query, may be read: the longest matching pattern decides."""
@@ -63,6 +71,8 @@ def rules(text: str, product: str) -> RobotsRules:
     # Only groups for these two are kept: a rule is one of all programs that are named before it, and a file
     # can name thousands.
     groups: dict[str, list[tuple[bool, str]]] = {}
+    delays: dict[str, float] = {}
+    sitemaps: list[str] = []
     programs = {product.lower(), "*"}
     agents: set[str] = set()
     begun = True
@@ -80,8 +90,15 @@ def rules(text: str, product: str) -> RobotsRules:
                 rule = (key == "allow", _normal_path(value))
                 for agent in agents:
                     groups[agent].append(rule)
-    lines = groups.get(product.lower(), groups.get("*", []))
-    return RobotsRules(tuple(sorted(set(lines), key=lambda rule: (-len(rule[1]), not rule[0], rule[1]))))
+        elif key == "crawl-delay":
+            begun = True
+            if _SECONDS.fullmatch(value):
+                delays |= dict.fromkeys(agents, float(value))
+        elif key == "sitemap" and value and len(sitemaps) < _SITEMAPS:
+            sitemaps.append(value)
+    agent = product.lower() if product.lower() in groups else "*"
+    lines = sorted(set(groups.get(agent, [])), key=lambda rule: (-len(rule[1]), not rule[0], rule[1]))
+    return RobotsRules(tuple(lines), delays.get(agent, 0.0), tuple(sitemaps))
 
 
 def matches(pattern: str, path: str) -> bool:
@@ -156,6 +173,26 @@ class RobotsCache:
 
     async def judge(self, target: Target) -> None:
         """Raise ReadError, cause ``robots``, if the host asks not to be read there."""
+        robots = await self._host_robots(target)
+        if robots.size > _MUCH or (robots.size and len(target.path) > _MUCH // 4):
+            allowed = await asyncio.to_thread(robots.rules.allow, target.path)
+        else:
+            allowed = robots.rules.allow(target.path)
+        if not allowed:
+            raise ReadError(
+                say(
+                    "the robots.txt of {host} asks programs not to read this page. If a person "
+                    "requests it, that is not a crawl: set reader_robots to never.",
+                    host=target.authority,
+                ),
+                "robots",
+            )
+
+    async def rules_for(self, target: Target) -> RobotsRules:
+        """Return the rules of a host. Raises ReadError if they, or the host, cannot be reached."""
+        return (await self._host_robots(target)).rules
+
+    async def _host_robots(self, target: Target) -> _HostRobots:
         origin = target.origin
         robots = self._hosts.setdefault(origin, _HostRobots())
         self._hosts.move_to_end(origin)
@@ -175,19 +212,7 @@ class RobotsCache:
                 ),
                 "robots",
             )
-        if robots.size > _MUCH or (robots.size and len(target.path) > _MUCH // 4):
-            allowed = await asyncio.to_thread(robots.rules.allow, target.path)
-        else:
-            allowed = robots.rules.allow(target.path)
-        if not allowed:
-            raise ReadError(
-                say(
-                    "the robots.txt of {host} asks programs not to read this page. If a person "
-                    "requests it, that is not a crawl: set reader_robots to never.",
-                    host=target.authority,
-                ),
-                "robots",
-            )
+        return robots
 
     async def _fetch_rules(self, origin: str, robots: _HostRobots) -> None:
         robots.rules, robots.why, robots.away, robots.size, kept = RobotsRules(), None, None, 0, KEPT

@@ -1,4 +1,4 @@
-"""HTML of articles that is content as a whole, and MediaWiki's (Parsoid). Pure.
+"""HTML that is content as a whole: of articles, of feeds, mails and books, and MediaWiki's (Parsoid). Pure.
 
 Form: https://www.mediawiki.org/wiki/Specs/HTML. Infoboxes, tables, formulas and images are kept. Navigation
 boxes, notices to editors and edit links are not. References and their marks are removed, which would be a
@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
+
+from lxml import etree
 
 from tabane.messages import say
+from tabane.reader.extraction.hidden_elements import HiddenElementDetector
 from tabane.reader.extraction.html_tree import drop, parsed_within_limits
+from tabane.reader.extraction.styles.shadow_trees import detach_shadow_trees
 from tabane.reader.formats.text import bounded, first_line
 from tabane.reader.markdown import markdown
 from tabane.reader.page import Page
@@ -24,6 +28,45 @@ def whole_page(text: str, url: str) -> Page:
     body = root.find("body")
     written, warnings = bounded(markdown([root if body is None else body], url))
     return Page(url, written, way="html", share=1.0, warnings=(*limits, *warnings))
+
+
+class SeenHtml(NamedTuple):
+    """HTML as Markdown, and the number of its parts that readers do not see."""
+
+    markdown: str
+    hidden: int
+
+
+def seen_html(source: str, url: str) -> SeenHtml:
+    """Return all that HTML within another format shows. What waits for a script is hidden: none runs.
+
+    Links are absolute against ``url``.
+    """
+    root, _ = parsed_within_limits(source)
+    body = root.find("body")
+    body = root if body is None else body
+    hidden = drop_hidden(root, body)
+    return SeenHtml(markdown([body], url), hidden)
+
+
+def drop_hidden(root: Element, body: Element) -> int:
+    """Remove the elements of a body that readers do not see; return how many of them have text."""
+    detector = HiddenElementDetector(root, detach_shadow_trees(root))
+    late = set(detector.late)
+    todo, count = [body], 0
+    while todo:
+        for child in list(todo.pop()):
+            if not isinstance(child.tag, str):
+                continue
+            if not detector.hides(child) and child not in late:
+                todo.append(child)
+                continue
+            count += any(str(text).strip() for text in child.itertext("*"))
+            # Joining the texts around thousands of removed elements would be quadratic.
+            comment = etree.Comment("")
+            comment.tail = child.tail
+            child.getparent().replace(child, comment)
+    return count
 
 
 Element = Any

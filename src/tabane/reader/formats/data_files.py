@@ -18,6 +18,7 @@ from tabane.reader.page import Page
 
 _ROWS = 1000
 _COLUMNS = 100
+_JSON_FEED = "https://jsonfeed.org/version/"
 _DELIMITERS = (",", "\t", ";", "|")
 
 
@@ -120,7 +121,7 @@ def json_page(text: str, url: str, *, lines: bool = False) -> Page:
     """JSON, or with ``lines`` a JSON value in each line. Text that is not JSON is shown unchanged."""
     try:
         if lines:
-            value = [json.loads(line) for line in text.splitlines() if line.strip()]
+            value: object = [json.loads(line) for line in text.splitlines() if line.strip()]
         else:
             value = json.loads(text)
     except RecursionError:
@@ -129,6 +130,10 @@ def json_page(text: str, url: str, *, lines: bool = False) -> Page:
         shown, cut = bounded(text.strip(), LISTED)
         warning = say("This is not valid JSON: {reason}", reason=str(error)[:100])
         return _data_page(url, shown, (warning, *cut))
+    if isinstance(value, dict) and str(value.get("version", "")).startswith(_JSON_FEED):
+        from tabane.reader.formats.feeds import json_feed_page  # lxml
+
+        return json_feed_page(value, url)
     shown, warnings = _shown(value)
     return _data_page(url, shown, warnings, _title_of_value(value))
 

@@ -15,9 +15,8 @@ from lxml.html import HtmlElement
 
 from tabane.errors import ReadError
 from tabane.messages import say
-from tabane.reader.extraction.hidden_elements import HiddenElementDetector
-from tabane.reader.extraction.html_tree import drop
 from tabane.reader.formats.archive import beginning, member, opened, said, tree
+from tabane.reader.formats.article_html import drop_hidden
 from tabane.reader.formats.text import LONGEST, broken
 from tabane.reader.hidden_text import hidden_warnings
 from tabane.reader.markdown import markdown
@@ -170,14 +169,7 @@ class _ChapterReader:
                 written = ""
             else:
                 self._styles.put_into(root, name)
-                detector = HiddenElementDetector(root)
-                hidden = [each for each in body.iter() if isinstance(each.tag, str) and detector.hides(each)]
-                gone = set(hidden)
-                for each in hidden:
-                    if any(above in gone for above in each.iterancestors()):
-                        continue
-                    self.hidden += any(str(text).strip() for text in each.itertext())
-                    drop(each)
+                self.hidden += drop_hidden(root, body)
                 _remove_inner_addresses(body, posixpath.basename(name))
                 written = markdown([body], self.url)
             if written:

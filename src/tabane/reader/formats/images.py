@@ -9,11 +9,13 @@ from __future__ import annotations
 import importlib.util
 import io
 import struct
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from tabane.errors import ReadError
 from tabane.extras import extra_command
 from tabane.messages import say
+from tabane.reader.formats.ocr import GrayPicture, TextRecognizer, can_recognize, recognized_markdown
 from tabane.reader.formats.text import broken, too_large
 from tabane.reader.markdown import spans
 from tabane.reader.page import Page, Picture
@@ -106,13 +108,18 @@ def image_page(body: bytes, url: str, name: str) -> Page:
             wide, high = image.size
             form = image.format or ""
             picture = _picture_of(image, body)
+        text = _recognized_text(body) if can_recognize() else ""
     except Image.DecompressionBombError:
         raise too_large(_IMAGE, "179 MP", f"{_PIXELS // 1_000_000} MP") from None
     except UnidentifiedImageError:
         raise ReadError(say("Images of this type cannot be read."), "type") from None
     except (OSError, SyntaxError, ValueError) as error:
         raise broken(_IMAGE, error) from None
-    return _image_page_of(url, name, f"{form}, {wide} × {high}", Image.MIME.get(form, "image/*"), picture)
+    page = _image_page_of(url, name, f"{form}, {wide} × {high}", Image.MIME.get(form, "image/*"), picture)
+    if not text:
+        return page
+    warning = say("The text below the image was recognized in it (OCR), and may have errors.")
+    return replace(page, markdown=f"{page.markdown}\n\n{text}", warnings=(warning,))
 
 
 def unscaled_page(body: bytes, url: str, name: str) -> Page:
@@ -181,6 +188,47 @@ def _picture_of(image: Image, body: bytes) -> Picture:
     on_white = images.new("RGB", small.size, "white")
     on_white.paste(small, mask=small.getchannel("A"))
     return _compress(on_white)
+
+
+_FRAMES = 20  # of a fax or a scan as TIFF
+_READING = 20.0  # seconds for the text of an image
+_LONG_SIDE = 3400  # pixels at which a page is read: A4 at 290 dpi
+_SMALL_SIDE = 1700  # a screenshot has letters that are too small for OCR
+
+
+def _recognized_text(body: bytes) -> str:
+    """Return the text that OCR reads in an image, as Markdown; of a TIFF that of its first pages."""
+    from PIL import Image, ImageOps
+
+    recognizer = TextRecognizer(_READING)
+    parts: list[str] = []
+    with Image.open(io.BytesIO(body)) as image:
+        for frame in range(min(getattr(image, "n_frames", 1), _FRAMES) if image.format == "TIFF" else 1):
+            if frame:
+                image.seek(frame)
+            if image.format == "JPEG":
+                image.draft("L", (_LONG_SIDE, _LONG_SIDE))
+            if image.size[0] * image.size[1] > _PIXELS:
+                break
+            clear = (
+                image.convert("RGBA") if image.mode.endswith("A") or "transparency" in image.info else None
+            )
+            if clear is None:
+                gray = image.convert("L")
+            else:
+                gray = Image.new("L", image.size, 255)
+                gray.paste(clear.convert("L"), mask=clear.getchannel("A"))
+            gray = ImageOps.exif_transpose(gray)
+            longer = max(gray.size)
+            if longer > _LONG_SIDE:
+                gray.thumbnail((_LONG_SIDE, _LONG_SIDE))
+            elif longer < _SMALL_SIDE:
+                gray = gray.resize((gray.width * 2, gray.height * 2))
+            paragraphs = recognizer.paragraphs(GrayPicture(*gray.size, gray.tobytes()))
+            if paragraphs is None:
+                break
+            parts.append(recognized_markdown(paragraphs))
+    return "\n\n".join(part for part in parts if part)
 
 
 def _compress(image: Image) -> Picture:

@@ -17,15 +17,18 @@ from tabane.reader.markdown.elements import (
     BLOCKS,
     HEADINGS,
     LISTS,
+    Admonition,
     address,
+    admonition,
     around_several,
+    beside_listing,
     classes,
     fenced,
     in_table,
     paragraphs_of,
     text_of,
 )
-from tabane.reader.markdown.inline import InlineConverter, notes
+from tabane.reader.markdown.inline import InlineConverter, is_permalink, notes
 from tabane.reader.markdown.spans import Piece, joined
 
 Kind = Literal["paragraph", "heading", "list", "code", "table", "quotation", "note", "rule"]
@@ -55,6 +58,11 @@ def indented(text: str, first: str) -> str:
     return first + text.replace("\n", margin).replace(margin + "\n", "\n\n") if text else ""
 
 
+def quoted(text: str) -> str:
+    """Return lines of Markdown as a quotation."""
+    return "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
+
+
 _WRAPPERS = frozenset({"div", "section", "article", "main", "center", "body", "span", "font", "form"})
 _DEEP = 60  # nested blocks: deeper ones become paragraphs
 
@@ -69,6 +77,7 @@ class MarkdownConverter:
         self._mixed = _ancestors_of(elements, BLOCKS)
         self._shared = around_several(elements)
         self._headed = _ancestors_of(elements, HEADINGS.keys())
+        self._written: set[HtmlElement] = set()  # titles that were written before what they are in
         self._depth = 0
         self._card: str | None = None  # address of the current card
         self._headline = False  # whether its heading carries the link
@@ -100,7 +109,7 @@ class MarkdownConverter:
             if self._is_block(child):
                 self._end_run(run, blocks)
                 extend(blocks, self.written(child))
-            else:
+            elif not beside_listing(child):
                 self._inline.add(child, run)
             if isinstance(children, HtmlElement):
                 run.append(child.tail or "")
@@ -131,6 +140,10 @@ class MarkdownConverter:
 
     def written(self, element: HtmlElement) -> list[MarkdownBlock]:
         """Return the blocks that the element is."""
+        if element in self._written or beside_listing(element) or self.notes.leads_back(element):
+            return []
+        if (kind := admonition(element)) is not None:
+            return self._write_admonition(element, kind)
         element = self._unwrap(element)
         if self._depth >= _DEEP:
             return [MarkdownBlock(spans.lines(spans.inline(line))) for line in paragraphs_of(element)]
@@ -167,7 +180,7 @@ class MarkdownConverter:
             inner = element[0]
             if (inner.tail or "").strip() or not self._is_block(inner) or self.notes.note(element):
                 break
-            if element.get("role") == "heading":
+            if element.get("role") == "heading" or admonition(inner) is not None:
                 break
             element = inner
         return element
@@ -191,8 +204,44 @@ class MarkdownConverter:
         if all(block.kind == "code" for block in blocks):  # indented by the page, and quoted from nobody
             return blocks
         text = stacked(blocks)
-        quoted = "\n".join(f"> {line}" if line else ">" for line in text.split("\n"))
-        return [MarkdownBlock(quoted, "quotation")] if text else []
+        return [MarkdownBlock(quoted(text), "quotation")] if text else []
+
+    def _write_admonition(self, element: HtmlElement, what: Admonition) -> list[MarkdownBlock]:
+        """Return an admonition: its kind and title, and its content below it.
+
+        It is a quotation if it has only paragraphs and lists in it.
+        """
+        kind = what.kind.capitalize()
+        title = ""
+        if what.title is not None:
+            title = self._inline.line(what.title, plain=True)
+            self._written.add(what.title)
+        blocks = self._inside(element)
+        if not blocks and not title:
+            return []
+        bare = re.sub(r"\W+", "", title).casefold()
+        if not title or bare == re.sub(r"\W+", "", kind).casefold():
+            title = kind
+        elif not bare.startswith(kind.casefold()):
+            title = f"{kind}: {title}"
+        first = blocks[0].markdown if blocks else ""
+        if what.title is None and re.match(rf"\*{{0,2}}{kind}\b", first, re.IGNORECASE):
+            whole = blocks
+        else:
+            whole = [MarkdownBlock(f"**{title}**"), *blocks]
+        if any(block.kind not in ("paragraph", "list", "quotation") for block in whole):
+            return whole
+        return [MarkdownBlock(quoted(stacked(whole)), "quotation")]
+
+    def _inside(self, element: HtmlElement) -> list[MarkdownBlock]:
+        """Return the blocks in an element, within the limit of depth."""
+        if self._depth >= _DEEP:
+            return [MarkdownBlock(spans.lines(spans.inline(line))) for line in paragraphs_of(element)]
+        self._depth += 1
+        try:
+            return self.blocks(element)
+        finally:
+            self._depth -= 1
 
     def _write_item(self, element: HtmlElement) -> list[MarkdownBlock]:
         """Return a list item without its list."""
@@ -358,7 +407,7 @@ def again(block: MarkdownBlock, before: MarkdownBlock) -> MarkdownBlock:
 def note(label: str, blocks: list[MarkdownBlock]) -> MarkdownBlock:
     """Return a footnote below the text; its further blocks are four spaces in."""
     first = f"[^{label}]: "
-    body = stacked(blocks)
+    body = re.sub(r"^(?:[.)\]](?=\s)|:)\s*", "", stacked(blocks))
     return MarkdownBlock(first + re.sub(r"\n(?=.)", "\n    ", body), "note")
 
 
@@ -367,7 +416,7 @@ def defined(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBlo
     groups = list(_groups(writer, element))
     if all(len(group.blocks) <= 1 and _is_plain(group.blocks) for group in groups):
         items = [
-            ": ".join(part for part in (term, blocks[0].markdown if blocks else "") if part)
+            _colon(term).join(part for part in (term, blocks[0].markdown if blocks else "") if part)
             for term, blocks in groups
         ]
         return (
@@ -381,6 +430,11 @@ def defined(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBlo
             entries.append(MarkdownBlock(term))
         entries.extend(blocks)
     return entries
+
+
+def _colon(term: str) -> str:
+    """Return what separates a term from its definition: it may end in a colon."""
+    return " " if re.search(r"[:：]\W*$", term) else ": "
 
 
 class _ListGroup(NamedTuple):
@@ -402,7 +456,7 @@ def _groups(writer: MarkdownConverter, element: HtmlElement) -> Iterator[_ListGr
         if child.tag == "dt":
             if writer.has_headings(child):
                 yield _ListGroup("", writer.blocks(child))
-            elif term := _term_markdown(writer, child):
+            elif not writer.notes.leads_back(child) and (term := _term_markdown(writer, child)):
                 terms.append(term)
             continue
         blocks = writer.blocks(child) if child.tag == "dd" else writer.written(child)
@@ -431,7 +485,10 @@ def _terms_and_texts(element: HtmlElement, depth: int = 0) -> Iterator[tuple[Htm
 def _term_markdown(writer: MarkdownConverter, element: HtmlElement) -> str:
     """Return a term in bold, a signature as code."""
     if {"sig", "sig-object"}.intersection(classes(element)):
-        return spans.code(text_of(element).replace("¶", "").replace("[source]", ""))
+        signs = [link for link in element.iter("a") if is_permalink(link)]
+        text = text_of(element).replace("[source]", "")
+        end = "".join(text_of(link) for link in signs)
+        return spans.code(text.rstrip().removesuffix(end.strip()) if end.strip() else text)
     line = " ".join(writer.line(element).split())
     return line if not line or line.startswith(("**", "`")) else f"**{line}**"
 
@@ -443,6 +500,7 @@ _OF_TABLE = _OF_PART | {*_PARTS, "caption", "colgroup", "col"}
 _WIDEST = 100  # columns
 _CELLS = 50_000  # of a table: beyond them a span counts as one cell
 _LONG = 1200  # characters that a cell of data hardly has
+_MOST_TITLES = 4  # of a listing
 _MOST_INNER = 20  # tables in cells of a table of data
 _REPEATED = 60  # characters of a cell over several rows that is repeated in each of them
 
@@ -462,7 +520,8 @@ def tabled(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBloc
     """Return the table's caption and the table; or the blocks of its cells, if it is not one of data."""
     listing = in_table(element)
     if listing is not None:
-        return writer.listing(listing)
+        titles = [] if listing is element else list(_titles_of_listing(writer, element))
+        return titles + writer.listing(listing)
     rows = list(_table_rows(element))
     blocks = [block for caption in element.iterchildren("caption") for block in writer.blocks(caption)]
     blocks += _content_outside_cells(writer, element)
@@ -475,6 +534,14 @@ def tabled(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBloc
         titled=(_count_heads(rows) == 0 and sum(lefts) * 2 > len(lefts)),
     )
     return [*blocks, MarkdownBlock(table, "table")] if table else blocks
+
+
+def _titles_of_listing(writer: MarkdownConverter, table: HtmlElement) -> Iterator[MarkdownBlock]:
+    """Yield the titles of a table that is a listing with its line numbers."""
+    for cell in islice(table.iter("caption", "th"), _MOST_TITLES):
+        if not text_of(cell, _LONG).strip("0123456789 \t\r\n\xa0"):
+            continue
+        yield from writer.blocks(cell)
 
 
 def _content_outside_cells(writer: MarkdownConverter, table: HtmlElement) -> list[MarkdownBlock]:

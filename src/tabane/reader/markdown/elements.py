@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qs, unquote, urljoin, urlsplit
 
 from lxml.etree import iterwalk
@@ -329,7 +329,8 @@ def _text_nodes(element: HtmlElement) -> Iterator[str]:
 
 
 _LANGUAGE = re.compile(
-    r"^(?:language|lang|highlight-source|highlight|brush|code|src|syntax|prism|enlighter)[-:_](?P<name>[\w+#.-]+)$"
+    r"^(?:language|lang|highlight-source|highlight-text|highlight|hl|brush|code|src|syntax|prism|enlighter)"
+    r"[-:_](?P<name>[\w+#.-]+?)(?:-basic)?$"
 )
 _MARKERS = {"sourcecode", "hljs", "prettyprint", "highlight", "code", "src", "brush:", "shiki", "chroma"}
 _NAMES = (
@@ -346,12 +347,29 @@ _NOTHING = (
     "inline snippet toolbar line-numbers light dark theme pre "
 )
 _NONE = frozenset(_NOTHING.split())
+_SAME = {"ipython": "python", "ipython2": "python", "ipython3": "python"}
+_BY_EXTENSION = {
+    "bash": "bash", "c": "c", "cc": "cpp", "cjs": "javascript", "clj": "clojure", "cpp": "cpp",
+    "cs": "csharp", "css": "css", "dart": "dart", "ex": "elixir", "exs": "elixir", "go": "go",
+    "graphql": "graphql", "h": "c", "hpp": "cpp", "hs": "haskell", "html": "html", "ini": "ini",
+    "java": "java", "jl": "julia", "js": "javascript", "json": "json", "jsx": "jsx", "kt": "kotlin",
+    "lua": "lua", "mdx": "mdx", "mjs": "javascript", "php": "php", "pl": "perl", "ps1": "powershell",
+    "py": "python", "r": "r", "rb": "ruby", "rs": "rust", "sass": "sass", "scala": "scala", "scss": "scss",
+    "sh": "bash", "sql": "sql", "svelte": "svelte", "swift": "swift", "tex": "latex", "tf": "terraform",
+    "toml": "toml", "ts": "typescript", "tsx": "tsx", "vue": "vue", "xml": "xml", "yaml": "yaml",
+    "yml": "yaml", "zig": "zig",
+}  # fmt: skip
+_FILE = re.compile(r"[^\s:*?\"<>|]{0,80}\.(?P<extension>[A-Za-z0-9]{1,7})")
 _GUTTERS = (
     "lineno linenos linenodiv line-number line-numbers line-numbers-rows linenumber ln lnt gutter "
     "rouge-gutter hljs-ln-numbers hljs-ln-n blob-num react-syntax-highlighter-line-number "
     "token-line-number code-line-number crayon-nums code-block-line-numbers "
 )
 _GUTTER = frozenset(_GUTTERS.split())
+_GUTTERS_BESIDE = _GUTTER | {"line-numbers-wrapper"}
+_LABELS = frozenset(
+    {"lang", "language", "language-label", "lang-label", "code-lang", "code-language", "toolbar"}
+)
 _SPOKEN = frozenset({"copy", "copy-btn", "copybtn", "copy-button", "btn-copy", "clipboard-copy", "sr-only"})
 _LINES = frozenset({"div", "p", "li", "tr"})
 _LINE = frozenset({"line", "code-line", "cl", "view-line", "token-line", "codemirror-line", "ec-line"})
@@ -359,7 +377,10 @@ _BLOCK = re.compile(
     r"(?:^|;)\s*display\s*:\s*(?:block|flex|grid|list-item|table|table-row|flow-root)\b", re.IGNORECASE
 )
 _CODE_CELLS = frozenset({"code", "blob-code", "rouge-code", "hljs-ln-code", "crayon-code", "lntd"})
-_ABOVE = 4  # elements around a listing that may name its language
+_ABOVE = 5  # elements around a listing that may name its language
+_LONGEST_TITLE = 80  # characters of the name of a file
+_LONGEST_LABEL = 200  # characters of the title of an admonition
+_MOST_NUMBERS = 20_000  # characters of line numbers
 
 
 def fenced(element: HtmlElement, shared: Collection[HtmlElement]) -> str:
@@ -399,7 +420,7 @@ def _text_parts(element: HtmlElement) -> Iterator[str]:
             if own and _left_out(node):
                 walk.skip_subtree()
             elif own and node.tag == "br":
-                text = "\n"
+                text = "" if boxed and _ends_line(node) else "\n"
             else:
                 text = ("\n" if own and not fresh and _is_line(node, boxed) else "") + (node.text or "")
                 begun = node if own and boxed and not node.text and _is_line(node, boxed) else begun
@@ -438,6 +459,12 @@ def _is_before_code(cell: HtmlElement) -> bool:
     )
 
 
+def _ends_line(node: HtmlElement) -> bool:
+    """Return whether a break comes right after an element that is a line already."""
+    before = node.getprevious()
+    return before is not None and not (before.tail or "").strip() and _is_line(before, True)
+
+
 def _is_line(node: HtmlElement, boxed: bool) -> bool:
     if node.tag in _LINES:
         return True
@@ -449,11 +476,18 @@ def _is_line(node: HtmlElement, boxed: bool) -> bool:
 
 
 def around_several(elements: Sequence[HtmlElement]) -> set[HtmlElement]:
-    """Return the elements around more than one listing. Each element is visited twice at most."""
+    """Return the elements around more than one listing. Each element is visited twice at most.
+
+    Line numbers are no listing, nor is one within another.
+    """
     once: set[HtmlElement] = set()
     several: set[HtmlElement] = set()
     for element in elements:
+        last: HtmlElement | None = None
         for listing in element.iter("pre"):
+            if (last is not None and last in listing.iterancestors("pre")) or _is_numbers(listing):
+                continue
+            last = listing
             for above in (listing, *listing.iterancestors()):
                 if above in several:
                     break
@@ -474,7 +508,32 @@ def language(element: HtmlElement, shared: Collection[HtmlElement]) -> str:
     for node in around:
         if name := _language_of(node):
             return name
+    for node in around:
+        before = node.getprevious()
+        title = short_text(before, _LONGEST_TITLE) if before is not None and before.tag != "pre" else None
+        if title and (file := _FILE.fullmatch(title)):
+            return _BY_EXTENSION.get(file["extension"].lower(), "")
     return ""
+
+
+def beside_listing(element: HtmlElement) -> bool:
+    """Return whether an element beside a listing says only its language, or numbers its lines."""
+    names = classes(element)
+    is_gutter = bool(_GUTTERS_BESIDE.intersection(names))
+    if not is_gutter and _LABELS.isdisjoint(names):
+        return False
+    beside = (element.getprevious(), element.getnext())
+    if not any(each is not None and (each.tag == "pre" or each.find("pre") is not None) for each in beside):
+        return False
+    if is_gutter:
+        return _is_numbers(element)
+    words = " ".join(islice(paragraphs_of(element), 4)).lower().split() if len(element) < 9 else ()
+    return 0 < len(words) < 4 and all(word in _KNOWN or word in ("copy", "code") for word in words)
+
+
+def _is_numbers(element: HtmlElement) -> bool:
+    text = text_of(element, _MOST_NUMBERS)
+    return not text.strip("0123456789 \t\r\n\xa0") and bool(text.strip())
 
 
 def _language_of(node: HtmlElement) -> str:
@@ -502,7 +561,74 @@ def _clean_language(name: str, *, sure: bool) -> str:
     name = name.strip().lower().partition("{")[0].partition(":")[0]
     if name in _NONE or not re.fullmatch(r"[\w+#.-]{1,24}", name) or name.isdigit():
         return ""
+    name = _SAME.get(name, name)
     return name if sure or name in _KNOWN else ""
+
+
+_KINDS_OF_ADMONITIONS = (
+    "note tip hint info information important warning caution danger error attention seealso example question"
+    " success failure bug abstract todo"
+)
+_ADMONITION = frozenset(_KINDS_OF_ADMONITIONS.split())
+_NAMED_ALONE = frozenset(["note", "tip", "hint", "important", "warning", "caution", "danger", "attention"])
+"""Kinds whose classes name an admonition alone, if it has a title."""
+_NAMES_OF_ADMONITIONS = (
+    "admonition admonitionblock theme-admonition custom-block markdown-alert callout notecard starlight-aside"
+    " confluence-information-macro"
+)
+_OF_ADMONITIONS = frozenset(_NAMES_OF_ADMONITIONS.split())
+_TITLE_OF_ADMONITION = re.compile(r"title|heading|header")
+_MOST_OF_ADMONITION = 12  # elements at its beginning that may be its title
+
+
+class Admonition(NamedTuple):
+    """The kind of an admonition, and the element that is its title, if it has one."""
+
+    kind: str
+    title: HtmlElement | None
+
+
+def admonition(element: HtmlElement) -> Admonition | None:
+    """Return what an element is as an admonition; None if it is not one.
+
+    Its classes name its kind, and either say that it is one, or it begins with a title.
+    """
+    if element.tag not in ("div", "aside", "section", "details", "blockquote"):
+        return None
+    names = classes(element)
+    if "msg" in names and element.tag == "aside":
+        return Admonition("warning" if "alert" in names else "note", None)
+    sure = not _OF_ADMONITIONS.isdisjoint(names)
+    if not sure and _NAMED_ALONE.isdisjoint(names) and "alert" not in names:
+        return None
+    kind = next((kind for name in names if (kind := _kind_in(name))), None)
+    if kind is None:
+        return None
+    title = _title_of_admonition(element)
+    return Admonition(kind, title) if sure or title is not None else None
+
+
+def _kind_in(name: str) -> str | None:
+    """Return the kind in a class such as ``warning``, ``callout-warning`` or ``alert--warning``."""
+    kind = name.rpartition("-")[2]
+    if kind not in _ADMONITION:
+        return None
+    return {"information": "info", "seealso": "see also"}.get(kind, kind)
+
+
+def _title_of_admonition(element: HtmlElement) -> HtmlElement | None:
+    for inner in islice(element.iterdescendants(), _MOST_OF_ADMONITION):
+        if not isinstance(inner.tag, str) or inner.tag in SILENT:
+            continue
+        if inner.tag == "summary" and element.tag == "details":
+            return inner
+        named = any(_TITLE_OF_ADMONITION.search(name) for name in classes(inner))
+        text = short_text(inner, _LONGEST_LABEL) if inner.tag in BLOCKS and inner.tag != "td" else None
+        if text and (named or (inner.tag == "p" and text.lower() in _ADMONITION)):
+            return inner
+        if (inner.text or "").strip():
+            return None
+    return None
 
 
 def in_table(table: HtmlElement) -> HtmlElement | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -47,11 +48,21 @@ _ANCHOR_NAMES = (
     "mw-editsection anchor-link header-link toc-anchor autolink-headings "
 )
 _ANCHORS = frozenset(_ANCHOR_NAMES.split())
+_SIGNS = re.compile(r"[\s\u200b\ufeff\ue000-\uf8ff#¶§🔗⚓∞⌗\ufe0e\ufe0f]*")
+_PERMALINK = re.compile(
+    r"\s*(?:direct |copy )?(?:perma(?:nent )?link|anchor(?: link)?|section link|link to (?:this )?"
+    r"(?:heading|section|definition|headline|title|image|table|code|term|equation))\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
+_TITLED = frozenset(("h1", "h2", "h3", "h4", "h5", "h6", "dt", "figcaption", "caption", "summary"))
+_NOTE_IN_LINE = frozenset(("ltx_note", "sidenote", "marginnote", "inline-footnote", "footnote-inline"))
+_OWN_MARKS = frozenset(("ltx_note_mark", "ltx_tag_note", "ltx_note_type", "sidenote-number", "msg-symbol"))
 _COPY = re.compile(r"copy|copied|コピー|clipboard", re.I)
 _VALUE = re.compile(r"[-+−\u2212]?\d+|[A-Za-z]|[-+−\u2212]?\w\s*[-+−\u2212]\s*\w")
 _BETWEEN = {"li": " • ", "tr": " • ", "td": " / ", "th": " / "}
 """Written between items, and between rows and cells of a table that is in a cell of another one."""
 _LONGEST_VALUE = 40  # characters of an exponent or an index
+_LONGEST_PERMALINK = 120  # characters
 _MOST_WORDS = 300  # characters of a text that is shown only if a picture or a player is missing
 _EMOJI = 40  # characters of the name of one
 _DEEP = 90  # nested elements; deeper ones are taken as text
@@ -91,12 +102,14 @@ class InlineConverter:
             return
         self._depth += 1
         try:
-            if not self._left_out(element):
+            if not self._left_out(element) and not self._notes.leads_back(element):
                 tex = formula(element)
                 if tex is not None:
                     pieces.extend([HardLineBreak(), HardLineBreak()] * tex.shown)
                     pieces.append(AtomicSpan(tex.markdown))
                     pieces.extend([HardLineBreak(), HardLineBreak()] * tex.shown)
+                elif tag == "span" and not _NOTE_IN_LINE.isdisjoint(classes(element)):
+                    self._write_note(element, pieces)
                 elif tag in _MARKS:
                     self._write_mark(_MARKS[tag], element, pieces)
                 elif writing := _WRITING.get(tag):
@@ -121,6 +134,8 @@ class InlineConverter:
 
     def _left_out(self, element: HtmlElement) -> bool:
         """Return whether to skip an element: links to a heading, copy buttons, images of formulas."""
+        if element.tag == "a" and is_permalink(element):
+            return True
         if element.get("class") is None and element.tag != "button":
             return False
         names = classes(element)
@@ -129,7 +144,7 @@ class InlineConverter:
             return bool(_COPY.search(" ".join(words)))
         if _ANCHORS.intersection(names) and (text := short_text(element, 12)) is not None:
             return element.tag != "a" or not re.search(r"\w{3}", text) or "headerlink" in names
-        return "katex-html" in names or rendered(element)
+        return "katex-html" in names or rendered(element) or not _OWN_MARKS.isdisjoint(names)
 
     def _write_mark(self, sign: str, element: HtmlElement, pieces: list[Piece]) -> None:
         inside = self.pieces(element)
@@ -146,8 +161,6 @@ class InlineConverter:
         if label := self._notes.mark(element):
             pieces.append(AtomicSpan(f"[^{label}]"))
             return
-        if self._notes.leads_back(element):
-            return
         inside = self.pieces(element)
         url = address(element.get("href"), self._base) if self._links else None
         if url is None or blank(inside):
@@ -160,6 +173,12 @@ class InlineConverter:
         pieces.append(before)
         pieces.append(LinkSpan(label, url))
         pieces.append(behind)
+
+    def _write_note(self, element: HtmlElement, pieces: list[Piece]) -> None:
+        """Return a note within its text in parentheses, without its number."""
+        inside = self.pieces(element)
+        if not blank(inside):
+            pieces.extend([" (", *_trimmed(inside), ")"])
 
     def _write_image(self, element: HtmlElement, pieces: list[Piece]) -> None:
         words = _attribute_text(element.get("alt"))
@@ -194,6 +213,10 @@ class InlineConverter:
         """Exponents as ``10^3``, indexes as ``x_i``, but ``H2O`` and ``1st`` as everybody writes them."""
         sign = "^" if element.tag == "sup" else "_"
         inside = self.pieces(element)
+        marks = [each for each in inside if isinstance(each, AtomicSpan) and each.markdown.startswith("[^")]
+        if marks and all(each in marks or _is_bracket(each) for each in inside):
+            pieces.extend(marks)
+            return
         text = short_text(element, _LONGEST_VALUE)
         if (
             text is None
@@ -301,10 +324,44 @@ TAGS = frozenset((*_MARKS, *_CODE, *_WRITING, *PLAYERS))
 """Elements of a line that are written in a way of their own."""
 
 
+def _trimmed(pieces: list[Piece]) -> list[Piece]:
+    """Return pieces without white space at both ends."""
+    trimmed = [piece for piece in pieces if not isinstance(piece, str) or piece]
+    while trimmed and isinstance(trimmed[0], str) and not trimmed[0].strip():
+        trimmed.pop(0)
+    while trimmed and isinstance(trimmed[-1], str) and not trimmed[-1].strip():
+        trimmed.pop()
+    if trimmed and isinstance(trimmed[0], str):
+        trimmed[0] = trimmed[0].lstrip()
+    if trimmed and isinstance(trimmed[-1], str):
+        trimmed[-1] = trimmed[-1].rstrip()
+    return trimmed
+
+
+def is_permalink(link: HtmlElement) -> bool:
+    """Return whether a link only gives the address of the heading or the part that it is in."""
+    if "#" not in (link.get("href") or ""):
+        return False
+    text = short_text(link, _LONGEST_PERMALINK)
+    if text is None:
+        return False
+    parent = link.getparent()
+    titles = parent is not None and parent.tag in _TITLED
+    if _SIGNS.fullmatch(text):
+        if not text:
+            return next(link.iter("img"), None) is None
+        return titles or text != "§" or any(link.get(name) for name in ("class", "title", "aria-label"))
+    return titles and _PERMALINK.fullmatch(text) is not None
+
+
 def _attribute_text(text: str | None) -> str:
     """Return the text that an attribute gives for a picture or a player, in one line and not too long."""
     words = " ".join((text or "").split())
     return words if len(words) <= _MOST_WORDS else f"{words[: _MOST_WORDS - 1].rstrip()}…"
+
+
+def _is_bracket(piece: Piece) -> bool:
+    return isinstance(piece, str) and not piece.strip("[]() \t\r\n\xa0")
 
 
 def _last_char(pieces: list[Piece]) -> str:
@@ -468,83 +525,120 @@ _NEEDS = {
 }
 
 
-_KINDS = re.compile(r"\b(?:foot-?notes?|end-?notes?|references?|reflist|citations?|doc-(?:end|foot)notes?)\b")
-_REFERENCE = re.compile(r"\b(?:foot-?note(?:-?ref)?|foot-?note-reference|doc-noteref|fn-?ref|noteref)\b")
-_BACK = re.compile(r"(?:[\^↩↑⏎↵\ufe0e\ufe0f\s←]|\b[a-z0-9]\b)*", re.I)
+_KINDS = re.compile(
+    r"\b(?:foot-?notes?|end-?notes?|references?|reflist|citations?|bibliography|doc-(?:end|foot)notes?"
+    r"|doc-biblio(?:entry|graphy)|ltx_bib\w+|msofootnotetext|msoendnotetext)\b"
+)
+_REFERENCE = re.compile(
+    r"\b(?:foot-?note(?:-?ref)?|foot-?note-reference|doc-noteref|fn-?ref|noteref|msofootnotereference)\b"
+)
+_BACK = re.compile(r"(?:[\^\[\]().:*†‡↩↑⏎↵\ufe0e\ufe0f\s←]|\b(?:[a-z]|\d{1,4})\b)*", re.I)
 _LONGEST_BACK = 200  # characters of a link back, with white space
 _LONGEST_MARK = 200
 _NOTES = frozenset({"li", "p", "div", "dd", "aside"})
+_AROUND_ANCHOR = 3  # elements between the anchor of a note and the note
+_AROUND_BACK = 3  # elements around a link back that hold nothing else
 
 
 @dataclass(frozen=True, slots=True)
 class Footnotes:
-    """``marks``: label by the href of a reference; ``notes``: label by the id of a note; ``backs``: links in
-    notes that only lead back to a reference.
+    """``marks``: label by the href of a reference; ``notes``: labels of the elements that are notes;
+    ``backs``: elements in notes that only lead back to a reference.
     """
 
     marks: Mapping[str, str] = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[HtmlElement, str] = field(default_factory=dict)
     backs: Collection[HtmlElement] = frozenset()
 
     def mark(self, link: HtmlElement) -> str | None:
         """Return the label of the note that this link leads to, if it is a reference."""
-        return self.marks.get(link.get("href", "")) if self.marks and _is_reference(link) else None
+        return self.marks.get(link.get("href", "")) if self.marks and is_reference(link) else None
 
     def note(self, element: HtmlElement) -> str | None:
         """Return the label of the note that this element is."""
-        return self.notes.get(element.get("id", "")) if self.notes else None
+        return self.notes.get(element) if self.notes else None
 
-    def leads_back(self, link: HtmlElement) -> bool:
-        """Return whether this link, within a note, only leads back to its reference."""
-        return link in self.backs
+    def leads_back(self, element: HtmlElement) -> bool:
+        """Return whether this element, within a note, only leads back to its reference."""
+        return element in self.backs
 
 
 def notes(elements: Sequence[HtmlElement]) -> Footnotes:
-    """Return the footnotes of these elements: references whose notes are in these elements too."""
+    """Return the footnotes of these elements: references whose notes come after them in these elements."""
     references: dict[str, HtmlElement] = {}
+    found: dict[str, HtmlElement] = {}
     for element in elements:
-        for link in element.iter("a"):
-            href = link.get("href", "")
-            if len(href) > 1 and href[0] == "#" and _is_reference(link):
-                references.setdefault(href, link)
-    if not references:
+        for at in element.iter("*"):
+            href = at.get("href", "") if at.tag == "a" else ""
+            if len(href) > 1 and href[0] == "#" and is_reference(at):
+                references.setdefault(unquote(href[1:]), at)
+            for name in (at.get("id"), at.get("name") if at.tag == "a" else None):
+                if name and name in references and at is not references[name]:
+                    found.setdefault(name, at)
+    if not found:
         return Footnotes()
-    ids = _note_ids(elements, {unquote(href[1:]) for href in references})
+    marked = _marked_or_leading_back(elements)
     marks: dict[str, str] = {}
-    labels_used: set[str] = set()
-    for href, link in references.items():
-        if unquote(href[1:]) in ids:
-            marks[href] = _mark_of(link, labels_used)
-            labels_used.add(marks[href])
-    labels = {unquote(href[1:]): label for href, label in marks.items()}
-    return Footnotes(marks, labels, frozenset(_back_links(elements, labels)))
+    labels: dict[HtmlElement, str] = {}
+    used: set[str] = set()
+    terms: list[HtmlElement] = []
+    for name, link in references.items():
+        note = _note_at(found[name], link, marked) if name in found else None
+        if note is None or note in labels:
+            continue
+        label = _mark_of(link, used)
+        used.add(label)
+        labels[note] = label
+        marks[link.get("href", "")] = label
+        if found[name].tag == "dt":
+            terms.append(found[name])
+    return Footnotes(marks, labels, frozenset((*terms, *_back_links(elements, labels))))
 
 
-def _is_reference(link: HtmlElement) -> bool:
+def is_reference(link: HtmlElement) -> bool:
+    """Return whether a link leads to a note: it is raised, or a name says so."""
     if not link.get("href", "").startswith("#"):
         return False
     parent = link.getparent()
     if link.find("sup") is not None or (parent is not None and parent.tag == "sup"):
         return True
-    names = " ".join([*classes(link), link.get("role", ""), *(classes(parent) if parent is not None else ())])
+    inner = next(iter(link), None)
+    around = [at for at in (link, parent, inner) if at is not None and isinstance(at.tag, str)]
+    names = " ".join([*(name for at in around for name in classes(at)), link.get("role", "")])
     return bool(_REFERENCE.search(names)) and len(text_of(link, 8)) <= 8
 
 
-def _note_ids(elements: Sequence[HtmlElement], ids: set[str]) -> set[str]:
-    """Return the ids that are notes: in a section marked as such, or with a link back."""
-    linking = _linking_back(elements)
-    note_ids: set[str] = set()
+def _note_at(target: HtmlElement, link: HtmlElement, marked: Collection[HtmlElement]) -> HtmlElement | None:
+    """Return the note that an element is, or that it is the anchor of, at its beginning."""
+    if target.tag in _NOTES:
+        return target if target in marked else None
+    if target.tag == "dt":
+        after = target.getnext()
+        return after if after is not None and after.tag == "dd" and target in marked else None
+    at = target
+    for above in islice(target.iterancestors(), _AROUND_ANCHOR):
+        if (above.text or "").strip() or next(iter(above), None) is not at:
+            return None
+        if above.tag in _NOTES:
+            return above if above in marked and link not in above.iter("a") else None
+        at = above
+    return None
+
+
+def _marked_or_leading_back(elements: Sequence[HtmlElement]) -> set[HtmlElement]:
+    """Return the elements that may be notes: in a section marked as such, or with a link back."""
+    possible = _linking_back(elements)
     for element in elements:
-        marked = int(any(_is_marked(above) for above in element.iterancestors()))
-        for event, note in iterwalk(element, events=("start", "end")):
-            if _is_marked(note):
+        marked = int(any(is_marked_as_notes(above) for above in element.iterancestors()))
+        for event, at in iterwalk(element, events=("start", "end")):
+            if is_marked_as_notes(at):
                 marked += 1 if event == "start" else -1
-            if event == "start" and note.tag in _NOTES and (marked or note in linking):
-                note_ids.add(note.get("id", ""))
-    return note_ids & ids
+            if event == "start" and marked:
+                possible.add(at)
+    return possible
 
 
-def _is_marked(element: HtmlElement) -> bool:
+def is_marked_as_notes(element: HtmlElement) -> bool:
     """Return whether the names of an element are those of footnotes."""
     attributes = element.attrib
     if not attributes:
@@ -568,23 +662,33 @@ def _linking_back(elements: Sequence[HtmlElement]) -> set[HtmlElement]:
     return linking
 
 
-def _back_links(elements: Sequence[HtmlElement], labels: Mapping[str, str]) -> Iterator[HtmlElement]:
-    """Yield the links in notes that only lead back."""
+def _back_links(elements: Sequence[HtmlElement], labels: Mapping[HtmlElement, str]) -> Iterator[HtmlElement]:
+    """Yield the links in notes that only lead back, with the brackets around them."""
+    others = {note.get("id") for note in labels}
     for element in elements:
         inside = 0
-        for event, at in iterwalk(element, events=("start", "end"), tag=("a", *_NOTES)):
+        for event, at in iterwalk(element, events=("start", "end"), tag=("a", "dt", *_NOTES)):
             if at.tag != "a":
-                if at.get("id") in labels:
+                if at in labels:
                     inside += 1 if event == "start" else -1
-            elif inside and event == "start" and _is_back(at):
-                yield at
+            elif (
+                inside and event == "start" and _is_back(at) and unquote(at.get("href", "")[1:]) not in others
+            ):
+                back = at
+                for above in islice(at.iterancestors("span", "sup", "b", "small", "cite"), _AROUND_BACK):
+                    if not _BACK.fullmatch(short_text(above, _LONGEST_BACK) or "-"):
+                        break
+                    back = above
+                yield back
 
 
 def _is_back(link: HtmlElement) -> bool:
     if not link.get("href", "").startswith("#"):
         return False
     text = text_of(link, _LONGEST_BACK)
-    return len(text) <= _LONGEST_BACK and _BACK.fullmatch(text) is not None
+    return len(text) <= _LONGEST_BACK and (
+        _BACK.fullmatch(text) is not None or link.get("role") == "doc-backlink"
+    )
 
 
 def _mark_of(link: HtmlElement, used: Collection[str]) -> str:

@@ -22,7 +22,7 @@ _INLINE = re.compile(
     r"|~(?=~)"
     r"|<(?=[A-Za-z/!?])"  # a tag
     r"|&(?=#?\w{1,32};)"  # an entity
-    r"|\[(?=[^\[\]]{0,999}\](?:\(|\[|:))|\[(?=\^)"  # a link, a definition, a footnote
+    r"|\[(?=[^\[\]]{0,999}\][(\[])|\A\[(?=[^\[\]]{0,999}\]:)|\[(?=\^)"  # a link, a definition, a footnote
 )
 _BRACKET = re.compile(r"(?<!\\)[\[\]]")
 _LINE = re.compile(

@@ -35,6 +35,8 @@ KINDS: Mapping[str, JobKind] = {
     "add_documents": JobKind(say("Files to documents"), *_ADD),
     "watch_documents": JobKind(say("Files to documents"), *_ADD),
     "import_chroma": JobKind(say("Files to documents")),
+    "read_site": JobKind(say("Whole sites"), "/reader", say("Go to the reader")),
+    "remember_site": JobKind(say("Whole sites"), "/reader", say("Go to the reader")),
     "pull_model": JobKind(say("Models"), *_MODELS),
     "use_model": JobKind(say("Models"), *_MODELS),
     "run_doctor": JobKind(say("Check-ups"), "/health", say("Check again")),
@@ -100,6 +102,8 @@ OUTCOMES: Mapping[str, Message] = {
 }
 """Counts of a report, in words."""
 
+_OF_SITES = {"new": "new", "changed": "changed", "unchanged": "unchanged", "bad": "failed"}
+
 
 def _in_words(operation: str, result: Any) -> list[Message]:
     """Return the result of a job in words; nothing if there is nothing to say."""
@@ -110,6 +114,9 @@ def _in_words(operation: str, result: Any) -> list[Message]:
     if OUTCOMES.keys() <= result.keys():
         said = [filled(text, {"count": result[name]}) for name, text in OUTCOMES.items() if result[name]]
         return said or [say("nothing new")]
+    if operation in ("read_site", "remember_site"):
+        counts = {text: result.get(count, 0) for text, count in _OF_SITES.items()}
+        return [filled(OUTCOMES[text], {"count": count}) for text, count in counts.items() if count]
     if operation == "verify_audit_log":
         return [say("The log is intact.") if result.get("intact") else say("The log is not intact.")]
     if operation == "run_doctor" and {"fault", "warning"} <= result.keys():

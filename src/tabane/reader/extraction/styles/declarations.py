@@ -193,7 +193,7 @@ _TABLE: tuple[tuple[str, Check, Check | None, str], ...] = (
     ("-webkit-text-security", _one_of("none disc circle square"), _none_of("visible none"), "VISIBILITY"),
     ("opacity", _is_numeric, _is_faint, "OPACITY"),
     ("filter mask-image", _is_image, _is_set, "OPACITY"),
-    ("animation-name animation-fill-mode animation-direction animation-iteration-count transition will-change", bool, _never, "OPACITY VISIBILITY PLACE CLIP SIZE"),
+    ("animation-name animation-fill-mode animation-direction animation-iteration-count", bool, _never, "OPACITY VISIBILITY PLACE CLIP SIZE"),
     ("overflow-x overflow-y", _one_of("visible hidden clip scroll auto overlay"), _never, "SIZE PLACE"),
     ("width height", _is_size, _is_little, "SIZE PLACE"),
     ("max-width max-height flex-basis", _is_size, _is_little, "SIZE"),
@@ -383,10 +383,9 @@ _SHORTHANDS: Mapping[str, tuple[tuple[str, ...], Callable[[str], list[str] | Non
 _ALIASES = {
     **{f"-webkit-{name}": name for name in (
         "clip-path", "transform", "filter", "mask-image", "mask", "animation", "animation-name", "opacity",
-        "animation-fill-mode", "animation-direction", "animation-iteration-count", "transition",
+        "animation-fill-mode", "animation-direction", "animation-iteration-count",
         "background-clip", "backface-visibility", "flex-basis",
     )},
-    "-webkit-transition-property": "transition", "transition-property": "transition",
     "inline-size": "width", "block-size": "height", "max-inline-size": "max-width",
     "max-block-size": "max-height", "min-inline-size": "min-width", "min-block-size": "min-height",
     "inset-inline-start": "left", "inset-inline-end": "right", "inset-block-start": "top",

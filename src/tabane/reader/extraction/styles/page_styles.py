@@ -5,29 +5,31 @@ Declarations that can hide text are known by group: what no declaration of a pag
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
-from urllib.parse import unquote_to_bytes
 
 from tabane.reader.extraction.styles.declarations import Effect, active, declarations, inline, triggered
 from tabane.reader.extraction.styles.selectors import (
     CompoundSelector,
+    ElementPath,
     Selector,
     SelectorError,
     SelectorMatcher,
+    ShadowMatcher,
     selectors,
 )
+from tabane.reader.extraction.styles.shadow_trees import ShadowTree, ShadowTrees
 from tabane.reader.extraction.styles.sheet_rules import (
     UNLAYERED,
     Declarations,
     SheetReader,
+    SheetRules,
     StyleRule,
     applies,
+    css_of_address,
 )
 
 Element = Any
@@ -43,14 +45,20 @@ _FEW = 64
 _NAME = re.compile(r"[.#][-\w\u0080-\U0010ffff]+")
 _UNREAD = frozenset(("noscript", "template", "textarea", "title", "iframe", "noembed", "noframes"))
 _NOTHING: Specified = {}
+_HOST, _SLOTTED, _PART = ":host", "::slotted", "::part"
+_CONTEXTS = {_HOST: -1, _SLOTTED: -1, _PART: 1}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Entry:
-    """One selector of a rule. ``order``: layer, specificity, and place in the page."""
+    """One selector of a rule. ``order``: context, layer, specificity, and place in the tree.
+
+    The context is 0 for rules of the tree of an element, -1 for those of a tree within, and 1 for those of
+    the tree around (CSS Cascading and Inheritance 5, 6.1).
+    """
 
     selector: Selector
-    order: tuple[int, tuple[int, int, int], int]
+    order: tuple[int, int, tuple[int, int, int], int]
     declared: Declarations
     alone: bool
     """Tag, id and classes of an element say all."""
@@ -64,47 +72,57 @@ _NO_ENTRIES: _Entries = ()
 
 
 class PageStyles:
-    """Declarations for the elements of a page, by its own sheets and by the style attributes."""
+    """Declarations for the elements of a page, by its own sheets and by the style attributes.
 
-    def __init__(self, root: Element) -> None:
-        self.external = False
-        """Whether the page has sheets that are not in it, and so are not known."""
-        tree = root.getroottree()
-        self._quirks = not tree.docinfo.doctype
-        self._matcher = SelectorMatcher(root, _STEPS, quirks=self._quirks)
-        reader = SheetReader(declarations, _MOST_RULES, _MOST_LETTERS)
-        for css in self._sheet_texts(root):
-            reader.read(css)
-        self._limited = reader.found.limited
-        self.frames = reader.found.frames
-        self._buckets: dict[str, list[_Entry]] = {}
-        self._by_attribute: dict[str, list[_Entry]] = {}
-        self._known: dict[tuple[str, str | None, str | None], tuple[_Entries, _Entries]] = {}
+    What is in a shadow tree, and what its rules say of its host and of the contents of its slots, is matched
+    at once, while the trees are apart. ``classes`` are names that scripts may add to elements.
+    """
+
+    def __init__(
+        self, root: Element, shadows: ShadowTrees | None = None, classes: Collection[str] = ()
+    ) -> None:
+        quirks = not root.getroottree().docinfo.doctype
+        matcher = SelectorMatcher(root, _STEPS, quirks=quirks)
+        self._document = _TreeStyles(root, _read_sheets(root, _MOST_LETTERS), matcher)
         self._merged: dict[tuple[Any, ...], Specified] = {}
-        self._gathered = 0
-        self._interned: dict[_Entries, _Entries] = {}
-        self._selectors: dict[str, list[Selector]] = {}
-        self._active: frozenset[str] = frozenset()
-        self._there: frozenset[str] = frozenset()
-        if rules := reader.found.rules:
-            self._active = self._names(root, rules)
-            # Tags, classes with a dot, and ids with a number sign.
-            found = {f"#{self._cased(key)}" for key in root.xpath("//@id", smart_strings=False)}
-            for written in set(root.xpath("//@class", smart_strings=False)):
-                found.update(f".{name}" for name in self._matcher.names(written))
-            found.update(element.tag for element in root.iter("*"))
-            self._there = frozenset(found)
-            self._index_rules(rules)
+        self._matched: dict[Element, tuple[_Entries, _Entries]] | None = None
+        self._shadows = shadows
+        self._trees = [self._document]
+        by_tree: dict[ShadowTree | None, _TreeStyles] = {None: self._document}
+        known: dict[tuple[Any, ...], PageSheets] = {}
+        letters = self._document.sheets.letters
+        for shadow in shadows.trees if shadows else ():
+            texts = tuple(
+                (element.text, *sorted(element.items())) for element in shadow.root.iter("style", "link")
+            )
+            sheets = known.get(texts)
+            if sheets is None:
+                sheets = known[texts] = _read_sheets(shadow.root, max(0, _MOST_LETTERS - letters))
+                letters += sheets.letters
+            outer = by_tree[shadow.outer].matcher
+            tree = _TreeStyles(shadow.root, sheets, ShadowMatcher(shadow.root, shadow.host, outer))
+            by_tree[shadow] = tree
+            self._trees.append(tree)
+        self.external = any(tree.sheets.external for tree in self._trees)
+        """Whether the page has sheets that are not in it, and so are not known."""
+        self.frames: Mapping[str, tuple[Declarations, Declarations]] = self._document.sheets.rules.frames
+        effects = set[Effect]().union(*(tree.effects() for tree in self._trees))
+        properties = active(frozenset(effects))
+        for tree in self._trees:
+            tree.index_rules(properties, classes)
+        if shadows and shadows.trees:
+            self._match_trees(shadows, by_tree)
 
     @property
     def limited(self) -> bool:
         """Whether not all rules could be applied."""
-        return self._limited or self._matcher.spent
+        limited = self._shadows is not None and self._shadows.limited
+        return limited or any(tree.limited or tree.matcher.spent for tree in self._trees)
 
     @property
     def silent(self) -> bool:
         """Whether no sheet says anything."""
-        return not (self._buckets or self._by_attribute)
+        return all(tree.silent for tree in self._trees)
 
     def specified(
         self, element: Element, attributes: Mapping[str, str], hints: Declarations = ()
@@ -112,8 +130,10 @@ class PageStyles:
         """Return what is set for an element. ``hints`` are what its attributes and the browser declare."""
         style = attributes.get("style")
         certain, found = _NO_ENTRIES, _NO_ENTRIES
-        if self._buckets or self._by_attribute:
-            certain, found = self._matching_entries(element, attributes)
+        if self._matched is not None:
+            certain, found = self._matched.get(element, (certain, found))
+        elif not self._document.silent:
+            certain, found = self._document.matching_entries(element, attributes)
         if not certain and not found and not style and not hints:
             return _NOTHING
         key = (id(certain), found, style, hints)
@@ -123,63 +143,181 @@ class PageStyles:
             merged = self._merged[key] = _merge(hints, rules, inline(style) if style else ())
         return merged
 
-    def _matching_entries(self, element: Element, attributes: Mapping[str, str]) -> tuple[_Entries, _Entries]:
-        """Return the selectors that match by tag, id and classes alone, and the others that match."""
-        certain, possible = self._candidate_entries(element, attributes.get("class"), attributes.get("id"))
-        if self._by_attribute and attributes:
-            possible = (*possible, *self._entries_by_attribute(attributes))
-        if not possible:
-            return certain, _NO_ENTRIES
-        if self._matcher.spent:
-            return certain, tuple(one for one in possible[:_FEW] if one.hides)
-        return certain, tuple(
-            one for one in possible if self._matcher.matches(one.selector, element, settled=one.settled)
+    def _match_trees(self, shadows: ShadowTrees, by_tree: Mapping[ShadowTree | None, _TreeStyles]) -> None:
+        self._matched = {}
+        frames: dict[str, tuple[Declarations, Declarations]] = {}
+        steps = _STEPS
+        for tree in self._trees:
+            tree.matcher.steps = steps
+            for element in tree.root.iter("*"):
+                self._matched[element] = tree.matching_entries(element, dict(element.items()))
+            steps = tree.matcher.steps
+            for name, each in tree.sheets.rules.frames.items():
+                # Of animations of one name, one that hides is what both are taken for.
+                if name not in frames or any(triggered(what, value) for what, value, _ in each[1]):
+                    frames[name] = each
+        self.frames = frames
+        for shadow in shadows.trees:
+            tree = by_tree[shadow]
+            tree.matcher.steps = steps
+            self._add_entries(shadow.host, tree.entries_of_host())
+            outer = by_tree[shadow.outer]
+            if outer.names_parts:
+                for element in shadow.root.iterfind(".//*[@part]"):
+                    self._add_entries(element, outer.entries_of_part(shadow.host, element.get("part")))
+            steps = tree.matcher.steps
+        for shadow, slot, element in shadows.assigned():
+            self._add_entries(element, by_tree[shadow].entries_of_slotted(slot, element))
+
+    def _add_entries(self, element: Element, entries: _Entries) -> None:
+        if entries and self._matched is not None:
+            certain, found = self._matched.get(element, (_NO_ENTRIES, _NO_ENTRIES))
+            self._matched[element] = certain, (*found, *entries)
+
+
+@dataclass(frozen=True, slots=True)
+class PageSheets:
+    """The rules of the sheets of a tree. ``external``: it has others, which are not in the page."""
+
+    rules: SheetRules
+    external: bool
+
+    @property
+    def letters(self) -> int:
+        return self.rules.letters
+
+
+def _read_sheets(root: Element, letters: int) -> PageSheets:
+    """Return the rules of the sheets in a tree, up to a number of characters."""
+    reader = SheetReader(declarations, _MOST_RULES, letters)
+    external = False
+    for element in root.iter("style", "link"):
+        if element.tag == "link":
+            href = _stylesheet_address(element)
+            if href and (css := css_of_address(href[: 2 * _MOST_LETTERS])) is not None:
+                reader.read(css)
+            external = external or (bool(href) and href[:5].lower() != "data:")
+            continue
+        kind = (element.get("type") or "text/css").strip().lower()
+        if kind != "text/css" or not applies(element.get("media") or ""):
+            continue
+        if not any(above.tag in _UNREAD and above is not root for above in element.iterancestors()):
+            reader.read(element.text or "")
+    return PageSheets(reader.found, external)
+
+
+def _stylesheet_address(link: Element) -> str:
+    """Return the address of the sheet that a link applies; empty if it applies none."""
+    words = (link.get("rel") or "").lower().split()
+    if "stylesheet" not in words or "alternate" in words or "disabled" in link.attrib:
+        return ""
+    return (link.get("href") or "").strip() if applies(link.get("media") or "") else ""
+
+
+class _TreeStyles:
+    """The rules of the page or of one shadow tree, by the elements that they may match in it."""
+
+    def __init__(self, root: Element, sheets: PageSheets, matcher: SelectorMatcher) -> None:
+        self.root, self.sheets, self.matcher = root, sheets, matcher
+        self.limited = sheets.rules.limited
+        self._quirks = matcher.quirks
+        self._buckets: dict[str, list[_Entry]] = {}
+        self._by_attribute: dict[str, list[_Entry]] = {}
+        self._known: dict[tuple[str, str | None, str | None], tuple[_Entries, _Entries, bool]] = {}
+        self._alike: dict[tuple[int, ElementPath], _Entries] = {}
+        """Selectors that match, by the ``id()`` of those that may and the path of the parent."""
+        self._gathered = 0
+        self._interned: dict[_Entries, _Entries] = {}
+        self._selectors: dict[str, list[Selector]] = {}
+        self._active: frozenset[str] = frozenset()
+        self._there: frozenset[str] = frozenset()
+
+    def index_rules(self, properties: frozenset[str], classes: Collection[str]) -> None:
+        """Sort in the rules that set one of these properties, and custom ones."""
+        self._active = properties
+        if rules := self.sheets.rules.rules:
+            # Tags, classes with a dot, and ids with a number sign.
+            found = {f"#{self._cased(key)}" for key in self.root.xpath(".//@id", smart_strings=False)}
+            for written in set(self.root.xpath(".//@class", smart_strings=False)):
+                found.update(f".{name}" for name in self.matcher.names(written))
+            found.update(element.tag for element in self.root.iter("*"))
+            found.update(f".{self._cased(name)}" for name in classes)
+            self._there = frozenset(found)
+            self._index_rules(rules)
+
+    @property
+    def silent(self) -> bool:
+        """Whether no rule says anything."""
+        return not (self._buckets or self._by_attribute)
+
+    @property
+    def names_parts(self) -> bool:
+        """Whether a rule is about parts of shadow trees."""
+        return _PART in self._buckets
+
+    def entries_of_host(self) -> _Entries:
+        """Return the selectors that match the host of this tree."""
+        entries = self._buckets.get(_HOST, ())
+        return tuple(one for one in entries if self.matcher.matches(one.selector, self.root))
+
+    def entries_of_slotted(self, slot: Element, element: Element) -> _Entries:
+        """Return the selectors that match an element in a slot of this tree."""
+        return tuple(
+            one
+            for one in self._buckets.get(_SLOTTED, ())
+            if self.matcher.matches(one.selector, slot)
+            and any(self.matcher.matches(each, element) for each in one.selector.slotted)
         )
 
-    def _sheet_texts(self, root: Element) -> Iterator[str]:
-        for element in root.iter("style", "link"):
-            if element.tag == "link":
-                yield from self._linked_sheets(element)
-                continue
-            kind = (element.get("type") or "text/css").strip().lower()
-            if kind != "text/css" or not applies(element.get("media") or ""):
-                continue
-            if not any(above.tag in _UNREAD for above in element.iterancestors()):
-                yield element.text or ""
+    def entries_of_part(self, host: Element, names: str) -> _Entries:
+        """Return the selectors that match a part of the shadow tree of a host in this tree."""
+        parts = frozenset(names.split())
+        return tuple(
+            one
+            for one in self._buckets.get(_PART, ())
+            if one.selector.parts <= parts and self.matcher.matches(one.selector, host)
+        )
 
-    def _linked_sheets(self, link: Element) -> Iterator[str]:
-        """Yield a sheet that is in its address."""
-        words = (link.get("rel") or "").lower().split()
-        href = (link.get("href") or "").strip()
-        if "stylesheet" not in words or "alternate" in words or not href or "disabled" in link.attrib:
-            return
-        if not applies(link.get("media") or ""):
-            return
-        if href[:5].lower() != "data:":
-            self.external = True
-            return
-        head, _, data = href[5:_MOST_LETTERS].partition(",")
-        content = unquote_to_bytes(data)
-        if head.lower().endswith(";base64"):
-            try:
-                content = base64.b64decode(content, validate=False)
-            except (binascii.Error, ValueError):
-                return
-        yield content.decode("utf-8", "replace")
+    def matching_entries(self, element: Element, attributes: Mapping[str, str]) -> tuple[_Entries, _Entries]:
+        """Return the selectors that match by tag, id and classes alone, and the others that match."""
+        certain, possible, by_names = self._candidate_entries(
+            element, attributes.get("class"), attributes.get("id")
+        )
+        if self._by_attribute and attributes:
+            more = tuple(self._entries_by_attribute(attributes))
+            possible, by_names = (*possible, *more), by_names and not more
+        if not possible:
+            return certain, _NO_ENTRIES
+        if by_names and not self.matcher.spent:
+            # What is named alike, with ancestors named alike, matches alike.
+            place = id(possible), self.matcher.path_above(element)
+            matching = self._alike.get(place)
+            if matching is None:
+                matching = self._alike[place] = self._matching(element, possible)
+            return certain, matching
+        return certain, self._matching(element, possible)
 
-    def _names(self, root: Element, rules: Iterable[StyleRule]) -> frozenset[str]:
-        """Return the properties in which something on the page can hide text, and those these depend on."""
+    def _matching(self, element: Element, possible: _Entries) -> _Entries:
+        """Return the selectors that match an element, of those that may."""
+        if self.matcher.spent:
+            return tuple(one for one in possible[:_FEW] if one.hides)
+        return tuple(
+            one for one in possible if self.matcher.matches(one.selector, element, settled=one.settled)
+        )
+
+    def effects(self) -> set[Effect]:
+        """Return the effects by which something in the tree can hide text."""
         found: set[Effect] = {Effect.DISPLAY}
-        seen = {one for rule in rules for one in rule.declarations}
-        for style in set(root.xpath("//@style", smart_strings=False)):
+        seen = {one for rule in self.sheets.rules.rules for one in rule.declarations}
+        for style in set(self.root.xpath(".//@style", smart_strings=False)):
             seen.update(inline(style))
         for name, value, _ in seen:
             found |= triggered(name, value)
-        for first, last in self.frames.values():
+        for first, last in self.sheets.rules.frames.values():
             for name, value, _ in (*first, *last):
                 if groups := triggered(name, value):
                     found |= {*groups, Effect.OPACITY}
-        return active(frozenset(found))
+        return found
 
     def _is_there(self, selector: Selector) -> bool:
         """Return whether the page has all that the compounds of a selector name."""
@@ -225,17 +363,24 @@ class PageStyles:
                     continue
                 count += 1
                 if count > _MOST_SELECTORS:
-                    self._limited = True
+                    self.limited = True
                     return
-                place = rule.layer, selector.specificity, order
+                keys = set(self._keys_of_selector(selector))
+                context = _CONTEXTS.get(next(iter(keys)), 0) if len(keys) == 1 else 0
+                place = context, rule.layer, selector.specificity, order
                 entry = _Entry(selector, place, wanted, *_known_by_name(selector), hides)
-                for key in set(self._keys(entry.selector.compounds[0])):
+                for key in keys:
                     buckets = self._by_attribute if key[0] == "[" else self._buckets
                     bucket = buckets.setdefault(key.removeprefix("["), [])
                     if len(bucket) < _LONG_BUCKET or (entry.hides and len(bucket) < 2 * _LONG_BUCKET):
                         bucket.append(entry)
                     else:
-                        self._limited = True
+                        self.limited = True
+
+    def _keys_of_selector(self, selector: Selector) -> list[str]:
+        if selector.slotted:
+            return [_SLOTTED]
+        return [_PART] if selector.parts else self._keys(selector.compounds[0])
 
     def _keys(self, last: CompoundSelector) -> list[str]:
         """Return the buckets for a selector by its last compound: each element that it matches has one of
@@ -254,6 +399,8 @@ class PageStyles:
                 return [key for inner in pseudo.selectors for key in self._keys(inner.compounds[0])]
             if pseudo.name == "root":
                 return ["html"]
+            if pseudo.name in ("host", "host-context"):
+                return [_HOST]
         return ["*"]
 
     def _entries_by_attribute(self, attributes: Mapping[str, str]) -> Iterator[_Entry]:
@@ -265,7 +412,7 @@ class PageStyles:
 
     def _hiding_entries(self, entries: Iterable[_Entry]) -> list[_Entry]:
         """Return some that hide text, of too many to ask them all."""
-        self._limited = True
+        self.limited = True
         return list(islice((one for one in islice(entries, _LONG_BUCKET) if one.hides), _FEW))
 
     def _bucket_size(self, name: str) -> int:
@@ -276,8 +423,10 @@ class PageStyles:
 
     def _candidate_entries(
         self, element: Element, written: str | None, key: str | None
-    ) -> tuple[_Entries, _Entries]:
-        """Return the selectors that match all elements of this tag, id and classes, and those that may."""
+    ) -> tuple[_Entries, _Entries, bool]:
+        """Return the selectors that match all elements of this tag, id and classes, those that may, and
+        whether the names of its ancestors decide on all of these.
+        """
         tag = element.tag
         signature = (tag, written, key)
         known = self._known.get(signature)
@@ -288,7 +437,7 @@ class PageStyles:
         if key:
             entries += self._buckets.get(f"#{self._cased(key)}", ())
         if written:
-            names = self._matcher.names(written)
+            names = self.matcher.names(written)
             for name in names:
                 entries += self._buckets.get(f".{name}", ())
         self._gathered += len(entries)
@@ -298,12 +447,13 @@ class PageStyles:
         possible: list[_Entry] = []
         for one in dict.fromkeys(entries) if len(entries) > 1 else entries:
             if not self._rejects_element(one, tag, key, names) and (
-                not one.settled or self._matcher.fits(one.selector.compounds[0], element)
+                not one.settled or self.matcher.fits(one.selector.compounds[0], element)
             ):
                 (certain if one.alone else possible).append(one)
         possible.sort(key=lambda one: not one.hides)
         whole = tuple(certain)
-        found = self._interned.setdefault(whole, whole), tuple(possible)
+        by_names = all(one.settled and one.selector.by_names for one in possible)
+        found = self._interned.setdefault(whole, whole), tuple(possible), by_names
         self._known[signature] = found
         return found
 
@@ -335,12 +485,21 @@ def _merge(hints: Declarations, matched: tuple[_Entry, ...], style: Declarations
     rules = sorted(matched, key=lambda one: one.order)
     _apply_entries(found, hints, important=False)
     for rule in rules:
-        _apply_entries(found, rule.declared, important=False)
+        if rule.order[0] <= 0:
+            _apply_entries(found, rule.declared, important=False)
     _apply_entries(found, style, important=False)
+    for rule in rules:
+        if rule.order[0] > 0:
+            _apply_entries(found, rule.declared, important=False)
     important = [rule for rule in rules if any(one[2] for one in rule.declared)]
-    for rule in sorted(important, key=lambda one: (-min(one.order[0], UNLAYERED), *one.order[1:])):
-        _apply_entries(found, rule.declared, important=True)
+    important.sort(key=lambda one: (-one.order[0], -min(one.order[1], UNLAYERED), *one.order[2:]))
+    for rule in important:
+        if rule.order[0] >= 0:
+            _apply_entries(found, rule.declared, important=True)
     _apply_entries(found, style, important=True)
+    for rule in important:
+        if rule.order[0] < 0:
+            _apply_entries(found, rule.declared, important=True)
     return found
 
 

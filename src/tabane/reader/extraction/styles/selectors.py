@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,7 +33,7 @@ def _names(text: str) -> frozenset[str]:
 _STATES = _names(
     "hover active focus focus-within focus-visible visited target target-within autofill fullscreen"
     " modal picture-in-picture popover-open user-invalid user-valid playing seeking buffering stalled"
-    " muted volume-locked current past future local-link host host-context paused open-ui"
+    " muted volume-locked current past future local-link paused open-ui"
     " indeterminate placeholder-shown invalid out-of-range required read-write default"
     " -webkit-autofill -webkit-full-screen blank active-view-transition state"
 )
@@ -46,6 +47,7 @@ _LISTS = {
 _IGNORING_CASE = _names(
     "type align dir lang rel method media valign color bgcolor shape scope charset face link text http-equiv"
 )
+_HOSTS = frozenset(("host", "host-context"))
 _LEGACY = frozenset(("before", "after", "first-line", "first-letter"))
 _DEEP = 6
 _MOST_COMPOUNDS = 40
@@ -97,6 +99,12 @@ class Selector:
     """Whether only ancestors are asked after the last compound."""
     needed: frozenset[str] = frozenset()
     """Tags, classes with a dot and ids with a number sign that these ancestors must have."""
+    slotted: tuple[Selector, ...] = ()
+    """What ``::slotted()`` asks of the elements that are assigned to the slot."""
+    parts: frozenset[str] = frozenset()
+    """The names of ``::part()``, of elements in the shadow tree of the host."""
+    by_names: bool = False
+    """Whether nothing but tags, classes and ids is asked of these ancestors."""
 
 
 def selectors(text: str) -> list[Selector]:
@@ -172,6 +180,8 @@ class _Builder:
         self._combinators: list[str] = []
         self._weights = [0, 0, 0]
         self._unmatched = False
+        self._slotted: tuple[Selector, ...] = ()
+        self._part_names: frozenset[str] = frozenset()
         self._begin()
 
     def _begin(self) -> None:
@@ -181,7 +191,8 @@ class _Builder:
 
     def add(self, token: re.Match[str]) -> None:
         self._parts += 1
-        if self._parts > _MOST_PARTS:
+        beyond = bool(self._slotted or self._part_names)
+        if self._parts > _MOST_PARTS or (beyond and not token["pseudo"]):
             raise SelectorError
         if (combinator := token["combinator"]) is not None:
             self._end()
@@ -207,11 +218,17 @@ class _Builder:
         self._parts += 1
         name = unescaped(written.lstrip(":")).lower()
         if written.startswith("::") or name in _LEGACY:
-            self._unmatched = True
+            self._pseudo_element(name, argument)
         elif name in _LISTS and argument is not None:
             self._list(_LISTS[name], argument)
         elif name == "has" and argument is not None:
             self._list("has", re.sub(r"^\s*>", ":scope >", argument))
+        elif name in _HOSTS:
+            self._weights[1] += 1
+            if argument is None:
+                self._pseudos.append(PseudoClass(name))
+            else:
+                self._list(name, argument)
         else:
             self._weights[1] += 1
             if name in _STATES:
@@ -222,6 +239,21 @@ class _Builder:
                 self._pseudos.append(_parse_nth(name, argument, self._depth))
             elif name not in _ALWAYS:
                 raise SelectorError
+
+    def _pseudo_element(self, name: str, argument: str | None) -> None:
+        if argument is None or name not in ("slotted", "part") or self._slotted or self._part_names:
+            self._unmatched = True
+            return
+        self._weights[2] += 1
+        if name == "part":
+            self._part_names = frozenset(argument.split())
+            return
+        self._slotted = tuple(_parse_list(argument, self._depth + 1, forgiving=False))
+        if not self._slotted:
+            self._unmatched = True
+            return
+        most = max(selector.specificity for selector in self._slotted)
+        self._weights = [one + other for one, other in zip(self._weights, most, strict=True)]
 
     def _list(self, name: str, argument: str) -> None:
         inner = _parse_list(argument, self._depth + 1, forgiving=name != "not")
@@ -250,6 +282,9 @@ class _Builder:
             (self._weights[0], self._weights[1], self._weights[2]),
             vertical=vertical,
             needed=frozenset(name for compound in above for name in _compound_names(compound)),
+            slotted=self._slotted,
+            parts=self._part_names,
+            by_names=vertical and not any(compound.attributes or compound.pseudos for compound in above),
         )
 
 
@@ -289,6 +324,15 @@ def _parse_nth(name: str, argument: str, depth: int) -> PseudoClass:
 Element = Any
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ElementPath:
+    """The tags, classes and ids of an element and of its ancestors. Elements whose ancestors are named alike
+    share one.
+    """
+
+    names: frozenset[str]
+
+
 class _Result(Enum):
     MATCH = auto()
     NOT_HERE = auto()
@@ -309,13 +353,26 @@ class SelectorMatcher:
     def __init__(self, root: Element, steps: int, *, quirks: bool = False) -> None:
         self._root = root
         self._left = steps
-        self._quirks = quirks
+        self._quirks = self.quirks = quirks
         self._names: dict[str, frozenset[str]] = {}
         self._places: dict[tuple[Element, str], dict[Element, tuple[int, int]]] = {}
-        self._paths: dict[Element, frozenset[str]] = {}
-        self._below: dict[tuple[Selector, Element], bool] = {}
-        """Whether selectors match around the children of an element, if only ancestors are asked."""
+        self._paths: dict[Element | None, ElementPath] = {None: ElementPath(frozenset())}
+        self._shared_paths: dict[tuple[ElementPath, str, str | None, str | None], ElementPath] = {}
+        self._below: dict[tuple[Selector, ElementPath | Element], bool] = {}
+        """Whether selectors match around the children of an element, if only ancestors are asked: by its path
+        if only their names are.
+        """
         self.spent = False
+
+    @property
+    def steps(self) -> int:
+        """How many steps are left."""
+        return self._left
+
+    @steps.setter
+    def steps(self, steps: int) -> None:
+        self._left = steps
+        self.spent = steps < 0
 
     def names(self, written: str) -> frozenset[str]:
         """Return the classes of an element."""
@@ -332,29 +389,43 @@ class SelectorMatcher:
             return True
         if not selector.vertical:
             return self._match_around(selector, 0, element) is _Result.MATCH
-        key = selector, element.getparent()
+        parent = element.getparent()
+        path = self.path_above(element)
+        key = selector, path if selector.by_names else parent
         known = self._below.get(key)
         if known is None:
-            known = (self._quirks or selector.needed <= self._path_names(key[1])) and (
+            known = (self._quirks or selector.needed <= path.names) and (
                 self._match_around(selector, 0, element) is _Result.MATCH
             )
             self._below[key] = known
         return known
 
-    def _path_names(self, element: Element | None) -> frozenset[str]:
-        """Return the tags, classes and ids of an element and of its ancestors."""
-        if element is None:
-            return frozenset()
-        found = self._paths.get(element)
-        if found is None:
-            names = [element.tag]
-            if written := element.get("class"):
-                names += [f".{name}" for name in self.names(written)]
-            if key := element.get("id"):
-                names.append(f"#{key}")
-            found = self._paths[element] = self._path_names(element.getparent()).union(names)
-            self._left -= len(found) // 16
-        return found
+    def path_above(self, element: Element) -> ElementPath:
+        """Return the path of an element's parent."""
+        parent = element.getparent()
+        return self._paths.get(parent) or self._path_of(parent)
+
+    def _path_of(self, element: Element | None) -> ElementPath:
+        """Return the path of an element. Its parent's is mostly known."""
+        below: list[Element] = []
+        at: Any = element
+        while (path := self._paths.get(at)) is None:
+            below.append(at)
+            at = at.getparent()
+        for at in reversed(below):
+            written, own = at.get("class"), at.get("id")
+            alike = path, at.tag, written, own
+            known = self._shared_paths.get(alike)
+            if known is None:
+                names = [at.tag]
+                if written:
+                    names += [f".{name}" for name in self.names(written)]
+                if own:
+                    names.append(f"#{own}")
+                known = self._shared_paths[alike] = ElementPath(path.names.union(names))
+                self._left -= len(known.names) // 16
+            path = self._paths[at] = known
+        return path
 
     def _match_around(self, selector: Selector, at: int, element: Element) -> _Result:
         """Match the compounds after one around its element."""
@@ -452,6 +523,8 @@ class SelectorMatcher:
             return self._is_nth(element, pseudo)
         if name == "root":
             return element is self._root
+        if name in _HOSTS:
+            return False
         if name in ("only-child", "only-of-type"):
             return sum(self._place_among_siblings(element, name)) == 2
         if name == "empty":
@@ -482,6 +555,41 @@ class SelectorMatcher:
             found = self._places[parent, kind] = _places_in(parent, by_type=kind == "type")
             self._left -= len(found)
         return found.get(element, (1, 1))
+
+
+class ShadowMatcher(SelectorMatcher):
+    """Matches selectors within a shadow tree, whose root stands for its host.
+
+    Only ``:host``, ``:host()`` and ``:host-context()`` match the host (CSS Scoping 1). ``outer`` matches in
+    the tree that the host is in.
+    """
+
+    def __init__(self, root: Element, host: Element, outer: SelectorMatcher) -> None:
+        super().__init__(root, outer.steps, quirks=outer.quirks)
+        self._host, self._outer = host, outer
+
+    def fits(self, compound: CompoundSelector, element: Element) -> bool:
+        if element is not self._root:
+            return super().fits(compound, element)
+        self._count_step()
+        if compound.tag or compound.keys or compound.classes or compound.attributes:
+            return False
+        hosts = [pseudo for pseudo in compound.pseudos if pseudo.name in _HOSTS]
+        return bool(hosts) and all(map(self._is_host, hosts))
+
+    def _is_host(self, pseudo: PseudoClass) -> bool:
+        if not pseudo.selectors:
+            return pseudo.name == "host"
+        if pseudo.name == "host":
+            return any(self._outer.matches(selector, self._host) for selector in pseudo.selectors)
+        inner = self
+        while True:
+            for element in itertools.chain((inner._host,), inner._host.iterancestors()):
+                if any(inner._outer.matches(selector, element) for selector in pseudo.selectors):
+                    return True
+            if not isinstance(inner._outer, ShadowMatcher):
+                return False
+            inner = inner._outer
 
 
 def _places_in(parent: Element, *, by_type: bool) -> dict[Element, tuple[int, int]]:

@@ -6,10 +6,13 @@ queries and feature queries are answered for a screen of 1280 by 800 of a deskto
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
+from urllib.parse import unquote_to_bytes
 
 from tabane.reader.extraction.styles.values import HEIGHT, WIDTH, length, number, parts, split_outside
 
@@ -30,6 +33,12 @@ _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})[ \t\n\r\f]?|(.))", re.DOTALL)
 _FRAME_END = re.compile(r"(?:^|,)\s*(?:to|100%)\s*(?:,|$)", re.IGNORECASE)
 _FRAME_BEGIN = re.compile(r"(?:^|,)\s*(?:from|0%)\s*(?:,|$)", re.IGNORECASE)
 _COMMA = re.compile(r"[()\[\]]|(,)")
+_IMPORT = re.compile(
+    r"""(?:url\(\s*+("(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|[^)]*+)\)|("(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'))\s*+"""
+    r"(?:(layer)\b(?:\(([^()]*+)\))?\s*+)?(?:supports\(((?:[^()]|\([^()]*+\))*+)\)\s*+)?(.*)",
+    re.DOTALL | re.IGNORECASE,
+)
+_DEEPEST_IMPORT = 4
 _DEEP = 24
 _LONGEST_SELECTOR = 3000
 
@@ -69,6 +78,8 @@ class _Around:
     selectors: str | None = None
     """Of the rule that is around, if it is a style rule."""
     frames: str | None = None
+    imports: bool = False
+    """Whether sheets may still be imported: no rule came before."""
 
 
 UNLAYERED = 1 << 30
@@ -91,10 +102,10 @@ class SheetReader:
         self.found.letters += len(css)
         if "-->" in css or "<!--" in css:
             css = css.replace("<!--", " ").replace("-->", " ")
-        self._scan_sheet(masked(css))
+        self._scan_sheet(masked(css), _Around(on=True, imports=True), 0)
 
-    def _scan_sheet(self, css: str) -> None:
-        around = [_Around(on=True)]
+    def _scan_sheet(self, css: str, top: _Around, depth: int) -> None:
+        around = [top]
         at = 0
         while sign := _SIGN.search(css, at):
             text = css[at : sign.start()].strip()
@@ -102,16 +113,17 @@ class SheetReader:
             if sign[0] == "{":
                 at = self._open_block(css, at, text, around)
             elif sign[0] == ";":
-                self._read_statement(text, around[-1])
+                self._read_statement(text, around[-1], depth)
             else:
-                self._read_statement(text, around[-1])
+                self._read_statement(text, around[-1], depth)
                 if len(around) > 1:
                     around.pop()
-        self._read_statement(css[at:].strip(), around[-1])
+        self._read_statement(css[at:].strip(), around[-1], depth)
 
     def _open_block(self, css: str, at: int, text: str, around: list[_Around]) -> int:
         """Return where to go on after a brace that opens: within its block, or after it."""
         here = around[-1]
+        here.imports = False
         if text.startswith("@"):
             inside = self._at_rule(text, here)
             if inside is None or len(around) >= _DEEP:
@@ -148,16 +160,42 @@ class SheetReader:
         around.append(_Around(here.on, here.layer, selectors))
         return at
 
-    def _read_statement(self, text: str, here: _Around) -> None:
+    def _read_statement(self, text: str, here: _Around, depth: int) -> None:
         if not text or not here.on:
             return
-        if text.startswith("@"):
-            found = _AT.match(text)
-            if found is not None and found[1].lower() == "layer":
-                for name in found[2].split(","):
-                    self._layer_number(_layer_name(here.layer, name.strip()))
-        elif here.selectors is not None:
-            self._add_rule(here.selectors, text, here.layer)
+        if not text.startswith("@"):
+            here.imports = False
+            if here.selectors is not None:
+                self._add_rule(here.selectors, text, here.layer)
+            return
+        found = _AT.match(unescaped(text) if text.startswith("@\\") else text)
+        name = found[1].lower() if found is not None else ""
+        if found is not None and name == "layer":
+            for each in found[2].split(","):
+                self._layer_number(_layer_name(here.layer, each.strip()))
+        elif found is not None and name == "import" and here.imports:
+            self._import(found[2], here, depth)
+        elif name != "charset":
+            here.imports = False
+
+    def _import(self, text: str, here: _Around, depth: int) -> None:
+        """Read an imported sheet if it is in its own address and its conditions hold."""
+        found = _IMPORT.fullmatch(text.strip())
+        if found is None or not applies(unescaped(found[6])) or not supported(found[5] or ""):
+            return
+        address = (found[1] or found[2]).strip()
+        css = css_of_address(unescaped(address[1:-1] if address[:1] in "\"'" else address))
+        if css is None:
+            return
+        if depth >= _DEEPEST_IMPORT or self.found.letters + len(css) > self._letters:
+            self.found.limited = True
+            return
+        self.found.letters += len(css)
+        layer = here.layer
+        if found[3]:
+            layer = _layer_name(layer, (found[4] or "").strip() or f"#{len(self.found.layers)}")
+            self._layer_number(layer)
+        self._scan_sheet(masked(css), _Around(on=True, layer=layer, imports=True), depth + 1)
 
     def _at_rule(self, text: str, here: _Around) -> _Around | None:
         """Return what is around the contents of an at-rule; None if these are no rules for a page."""
@@ -201,9 +239,27 @@ class SheetReader:
         self.found.rules.append(StyleRule(selectors, declarations, self._layer_number(layer)))
 
 
+_URL = re.compile(r"url\(", re.IGNORECASE)
+_DATA_CSS = re.compile(r"(?:url\(\s*)?data:text/css(?![\w+.-])", re.IGNORECASE)
+
+
+def css_of_address(address: str) -> str | None:
+    """Return the style sheet that is in its own address; None if none is. Browsers apply no other type."""
+    if _DATA_CSS.match(address) is None:
+        return None
+    head, _, data = address.partition(",")
+    content = unquote_to_bytes(data.partition("#")[0])
+    if head.lower().rstrip().endswith(";base64"):
+        try:
+            content = base64.b64decode(content, validate=False)
+        except (binascii.Error, ValueError):
+            return None
+    return content.decode("utf-8", "replace")
+
+
 def masked(css: str) -> str:
     """Return CSS without comments, where strings, addresses and escapes hold no signs that end anything."""
-    if "/*" not in css and '"' not in css and "'" not in css and "\\" not in css and "url(" not in css:
+    if "/*" not in css and '"' not in css and "'" not in css and "\\" not in css and not _URL.search(css):
         return css
     return _OPAQUE.sub(_mask_text, css)
 
@@ -224,7 +280,7 @@ def _mask_text(found: re.Match[str]) -> str:
     text = found[0]
     if text.startswith("/*"):
         return ""
-    if text[0] in "uU" and len(text) > 200:
+    if text[0] in "uU" and len(text) > 200 and _DATA_CSS.match(text) is None:
         return "url(#)"  # a picture within the sheet
     return text.translate(_SIGNS)
 

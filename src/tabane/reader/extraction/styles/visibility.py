@@ -178,14 +178,10 @@ class VisualState:
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """Judgment of an element: the state for its contents, and why nothing in it is visible.
-
-    ``changing``: it has a transition or an animation, so that a script may show it.
-    """
+    """Judgment of an element: the state for its contents, and why nothing in it is visible."""
 
     state: VisualState
     hidden: Reason = Reason.NONE
-    changing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,15 +281,11 @@ class _Judging:
         return length(value, self._font, base) if value else None
 
     def judgment(self) -> Judgment:
-        changing = any(
-            self._value(name) not in ("", "none", "auto", "initial", "all 0s", "0s")
-            for name in ("transition", "animation-name", "will-change")
-        )
         reason = self._reason_gone()
         state = self._inner_state()
         if reason is Reason.NONE and state.opacity <= _FAINT:
             reason = Reason.OPACITY
-        return Judgment(state, reason, changing)
+        return Judgment(state, reason)
 
     # What hides an element with all that is in it
 

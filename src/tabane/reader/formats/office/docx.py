@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, NamedTuple
 
 from lxml import etree
@@ -402,11 +403,16 @@ class WordDocument:
         count = next((nth for nth, head in enumerate(heads) if not head), 0)
         lines = [_cells(row) for row in rows]
         spans = _spans_down(lines)
+        fixed = attribute(named_child(properties, "tblLayout"), "type") == "fixed"
+        columns = children(named_child(node, "tblGrid"), "gridCol") if fixed else ()
+        grid = [number(attribute(each, "w"), _WIDE) for each in islice(columns, _WIDEST)]
         for nth, (row, cells) in enumerate(zip(rows, lines, strict=True)):
             self._reading.budget.take()
             table.row(head=nth < count)
             height = named_child(row, "trPr", "trHeight")
             flat = attribute(height, "hRule") == "exact" and number(attribute(height, "val"), 240) < 40
+            mark = named_child(row, "trPr", "hidden")
+            flat = flat or (mark is not None and (attribute(mark, "val") or "1") in TRUE)
             column = 0
             for at, (cell, wide) in enumerate(cells):
                 self._reading.budget.take(8)  # a table costs more to write
@@ -416,7 +422,9 @@ class WordDocument:
                     inner = inner._replace(ground=shade)
                 high = spans.get((nth, column), 1)
                 # A cell that goes on from the row above shows nothing of its own.
-                inner = inner._replace(hidden=inner.hidden or flat or high == 0, depth=place.depth + 1)
+                width = _cell_width(cell, grid[column : column + wide])
+                unseen = flat or high == 0 or (fixed and width is not None and width < _NARROW)
+                inner = inner._replace(hidden=inner.hidden or unseen, depth=place.depth + 1)
                 into = table.cell(wide, high, covered=high == 0)
                 self._blocks(cell, BlockWriter(into), inner)
                 column += wide
@@ -516,6 +524,17 @@ def _shapes(drawing: etree._Element) -> list[etree._Element]:
 
 
 _WIDEST = 100  # columns
+_NARROW, _WIDE = 20.0, 1440.0  # twips of a column that shows nothing, and of one whose width is not known
+
+
+def _cell_width(cell: etree._Element, grid: Sequence[float]) -> float | None:
+    """Return the width of a cell in twips: its own, or that of its columns; None if it is not known."""
+    own = named_child(cell, "tcPr", "tcW")
+    if attribute(own, "type") == "dxa":
+        return number(attribute(own, "w"), _WIDE)
+    return sum(grid) if grid else None
+
+
 _FLAGS = {"firstRow": 0x20, "lastRow": 0x40, "firstColumn": 0x80, "lastColumn": 0x100}
 _NO_BANDS = {"noHBand": 0x200, "noVBand": 0x400}
 

@@ -161,7 +161,8 @@ class _SheetReader:
         self._styles = styles
         self._cells: dict[int, dict[int, _CellValue]] = {}
         self._hidden_columns: dict[int, int] = {}  # column → the first of those hidden with it
-        self._rows_are_hidden = False
+        self._rows_are_hidden = self._columns_are_hidden = False
+        self._sized_columns: set[int] = set()
         self._blind: list[CellRange] = []
         self.merged: list[CellRange] = []
         self._merged_room = _MERGED
@@ -179,13 +180,18 @@ class _SheetReader:
             self._row(node)
         elif name == "col":
             width = attribute(node, "width")
+            first, last = (int(number(attribute(node, name), 1)) for name in ("min", "max"))
+            columns = range(max(first, 1), min(last, _LAST_COLUMN) + 1)
             if attribute(node, "hidden") in TRUE or (width is not None and number(width, 9) < _NARROW):
-                first, last = (int(number(attribute(node, name), 1)) for name in ("min", "max"))
                 if first not in self._hidden_columns:
-                    columns = range(max(first, 1), min(last, _LAST_COLUMN) + 1)
                     self._hidden_columns.update(dict.fromkeys(columns, first))
+            elif self._columns_are_hidden and width is not None and first not in self._sized_columns:
+                self._sized_columns.update(columns)
         elif name == "sheetFormatPr":
-            self._rows_are_hidden = attribute(node, "zeroHeight") in TRUE
+            low = is_tiny(number(attribute(node, "defaultRowHeight"), 15))
+            low = low and attribute(node, "customHeight") in TRUE
+            self._rows_are_hidden = low or attribute(node, "zeroHeight") in TRUE
+            self._columns_are_hidden = number(attribute(node, "defaultColWidth"), 9) < _NARROW
         elif name == "mergeCell":
             area = range_of(attribute(node, "ref") or "")
             if area is not None and self._merged_room > 0:
@@ -251,10 +257,13 @@ class _SheetReader:
         if not values:
             self._unseen_row = False
             return
-        if (declared := attribute(node, "hidden")) is not None:
-            is_hidden = declared in TRUE
-        elif (height := attribute(node, "ht")) is not None:
+        declared, height = attribute(node, "hidden"), attribute(node, "ht")
+        if declared in TRUE:
+            is_hidden = True
+        elif height is not None:
             is_hidden = is_tiny(number(height, 15))
+        elif declared is not None:
+            is_hidden = False
         elif attribute(node, "customHeight") in TRUE:
             is_hidden = True  # openpyxl writes a height of zero so
         else:
@@ -268,14 +277,18 @@ class _SheetReader:
 
     def _add(self, row: int, values: dict[int, _CellValue]) -> None:
         """Keep the cells of a row that are in columns that are shown."""
-        for column in [each for each in values if each in self._hidden_columns]:
+        for column in [each for each in values if self._hides_column(each)]:
             del values[column]
-            first = self._hidden_columns[column]
+            first = self._hidden_columns.get(column, 0)
             self.hidden += first not in self._columns_with_text
             self._columns_with_text.add(first)
         if values:
             self._cells[row] = values
             self.rows += 1
+
+    def _hides_column(self, column: int) -> bool:
+        unsized = self._columns_are_hidden and column not in self._sized_columns
+        return unsized or column in self._hidden_columns
 
     def _value(self, cell: etree._Element) -> _CellValue | None:
         kind = attribute(cell, "t") or "n"

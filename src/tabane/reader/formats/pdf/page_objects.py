@@ -1,20 +1,14 @@
-"""What is on a page, and which of its words a reader sees.
+"""What is on a page.
 
 Words with boxes and styles, rules, filled areas and images are read in the order of drawing, from PDFium's
 characters and page objects. Forms are followed to a bounded depth, without recursion. Boxes are in points,
 from the lower left corner of what is shown of the page, as it is turned.
-
-PDFium draws the page twice within a bounded time, with its text and without. A word is seen if that makes a
-difference where it is: this holds for text under images and areas, clipped text, layers that are off,
-transparency and colors alike. Pages on which nothing can hide text are judged by the styles of their text
-alone.
 """
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from ctypes import (
     CFUNCTYPE,
     byref,
@@ -22,17 +16,11 @@ from ctypes import (
     c_float,
     c_int,
     c_uint,
-    c_ulong,
-    c_ushort,
     c_void_p,
     cast,
     create_string_buffer,
-    pointer,
 )
 from dataclasses import dataclass, field
-from itertools import pairwise
-from operator import sub
-from time import process_time
 from typing import Any, NamedTuple
 
 
@@ -122,8 +110,15 @@ def centers(values: list[float], room: float) -> list[float]:
 
 _WORD = re.compile(r"[^\s\x00]+")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
+_RESERVED = re.compile("[\ufdd0-\ufdef]")  # no characters of any text: the marks of ours
+_DIVISION = "\x02\xad\ufffe"  # a hyphen at the end of a line, after which PDFium goes on with the same word
 _TYPED = re.compile(rb"mono|courier|consol|menlo|typewriter|cmtt|hack|firacode|sourcecode", re.I)
 _BOLD = re.compile(rb"bold|black|heavy|cmbx|-w[6-9]\b|demi", re.I)
+_NUMBERED = re.compile(r"^ *\d{1,4} |(?<=\S) \d{1,4}\r?$", re.M)  # perhaps the number of a line, and its text
+_PATTERNS = 100  # of a page that are drawn
+_PLAIN_NAME = re.compile(  # of a font that is not bold, whatever the file says of its stems
+    rb"regular|roman|book|light|medium|(?:^|\+)(?:cm|lm|sf|ec)(?!b|rb|roman)[a-z]{1,5}\d", re.I
+)
 _CUT = 10  # characters after which a word without spaces is cut, so that its boxes are exact
 _FORCED_BOLD = 1 << 18
 
@@ -154,7 +149,8 @@ class TextStyle:
 class PdfWord(NamedTuple):
     """Characters without a space between them. ``glued``: nor is there one before it.
 
-    ``line`` counts the lines of PDFium, ``size`` is that of the font on the page.
+    ``line`` counts the lines of PDFium, ``size`` is that of the font on the page, ``link`` is the number of
+    the link that the word belongs to, -1 without one.
     """
 
     text: str
@@ -166,6 +162,7 @@ class PdfWord(NamedTuple):
     style: TextStyle
     line: int
     glued: bool
+    link: int = -1
 
     @property
     def middle(self) -> float:
@@ -191,7 +188,7 @@ class _FontFacts:
 
 
 class FontTable:
-    """Facts of the fonts of a document, each asked for once."""
+    """Facts of the fonts of a page, each asked for once: the next page may have others at their addresses."""
 
     def __init__(self) -> None:
         self._known: dict[int, _FontFacts] = {}
@@ -207,7 +204,9 @@ class FontTable:
             name, flags = create_string_buffer(128), c_int()
             raw.FPDFText_GetFontInfo(text, index, name, len(name), byref(flags))
             weight = raw.FPDFText_GetFontWeight(text, index)
-            bold = bool(_BOLD.search(name.value)) or weight >= 600 or bool(flags.value & _FORCED_BOLD)
+            bold = bool(_BOLD.search(name.value)) or (
+                not _PLAIN_NAME.search(name.value) and (weight >= 600 or bool(flags.value & _FORCED_BOLD))
+            )
             embedded = bool(font) and raw.FPDFFont_GetIsEmbedded(font) == 1
             typed = bool(_TYPED.search(name.value))
             font_facts = self._known[address] = _FontFacts(bold, typed, embedded, bool(name.value))
@@ -215,16 +214,19 @@ class FontTable:
 
 
 def page_words(
-    text: Any, frame: PdfFrame, fonts: FontTable, most: int, *, fine: bool = True
+    text: Any, frame: PdfFrame, fonts: FontTable, most: int, *, fine: bool = True, patterns: bool = False
 ) -> list[PdfWord]:
     """Return at most so many words of a text page, in the order of the page's own stream.
 
-    Without ``fine`` a line that is drawn at once, with its spaces, is one word.
+    Without ``fine`` a line that is drawn at once, with its spaces, is one word. ``patterns``: the document
+    has some, and text may be filled with them.
     """
-    reader = _WordReader(text.raw, frame, fonts)
+    reader = _WordReader(text, frame, fonts, patterns=patterns)
     words: list[PdfWord] = []
     at = 0
-    for number, line in enumerate(_page_characters(text).split("\r\n")):
+    characters = _page_characters(text)
+    fine = fine or len(_NUMBERED.findall(characters)) >= 5
+    for number, line in enumerate(characters.split("\r\n")):
         core = line.strip()
         first = at + len(line) - len(line.lstrip())
         if core and not fine and reader.is_one(core, first):
@@ -256,10 +258,12 @@ def _page_characters(text: Any) -> str:
 class _WordReader:
     """Reads boxes and styles; its buffers are reused."""
 
-    def __init__(self, text: Any, frame: PdfFrame, fonts: FontTable) -> None:
+    def __init__(self, page: Any, frame: PdfFrame, fonts: FontTable, *, patterns: bool) -> None:
         import pypdfium2.raw as raw
 
+        text = page.raw
         self._raw, self._text, self._frame, self._fonts = raw, text, frame, fonts
+        self._document, self._patterns = page.page.pdf.raw, int(patterns)
         # the same function with numbers for pointers: three times as fast
         prototype = CFUNCTYPE(c_void_p, c_void_p, c_int)
         self._address: Callable[[int, int], int | None] = cast(raw.FPDFText_GetTextObject, prototype)
@@ -278,7 +282,7 @@ class _WordReader:
 
     def is_one(self, line: str, first: int) -> bool:
         """Return whether a line is one text object: PDFium adds spaces where the object has gaps."""
-        if "  " in line or "\0" in line:
+        if "  " in line or "\0" in line or any(sign in line for sign in _DIVISION):
             return False
         address, page = self._address, self._page
         own = address(page, first)
@@ -294,13 +298,14 @@ class _WordReader:
     def _word_cuts(self, word: str, first: int) -> Iterator[tuple[int, int]]:
         address, page = self._address, self._page
         count = len(word)
-        if count <= _CUT and address(page, first) == address(page, first + count - 1):
+        is_divided = any(sign in word for sign in _DIVISION)
+        if count <= _CUT and not is_divided and address(page, first) == address(page, first + count - 1):
             yield 0, count
             return
         start, before = 0, address(page, first)
         for nth in range(1, count):
-            now = address(page, first + nth)
-            if now != before or nth - start >= _CUT:
+            now = before if word[nth] in _DIVISION else address(page, first + nth)
+            if now != before or nth - start >= _CUT or (is_divided and word[nth - 1] in _DIVISION):
                 yield start, nth
                 start, before = nth, now
         yield start, count
@@ -309,7 +314,7 @@ class _WordReader:
         """Return characters as a word."""
         style = self._char_style(first)
         left, bottom, right, top = self._char_box(first)
-        if text[-1] == "\x02":  # a hyphen at the end of a line, whose place PDFium does not say
+        if text[-1] in "\x02\ufffe" and last > first:  # PDFium does not say where this hyphen is
             last -= 1
         if last > first:
             other = self._char_box(last)
@@ -318,6 +323,8 @@ class _WordReader:
         box = self._frame.box(left, bottom, right, top)
         if _SURROGATE.search(text):
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        if _RESERVED.search(text):
+            text = _RESERVED.sub("\ufffd", text)
         if len(text) == 1 and "\ue000" <= text <= "\uf8ff":
             text = "•"  # of a font of symbols, which are bullets where they are words
         size = style.scale if style.scale > 0 else box.height
@@ -365,8 +372,21 @@ class _WordReader:
             upright,
             facts.embedded,
             raw.FPDFText_GetFontSize(text, index) * scale,
-            facts.named and self._has_shape(index),
+            facts.named and not self._has_pattern(handle) and self._has_shape(index),
         )
+
+    def _has_pattern(self, handle: Any) -> bool:
+        """Return whether letters are filled with a pattern, whose color PDFium does not say."""
+        if not self._patterns or not handle:
+            return False
+        if self._patterns > _PATTERNS:
+            return True
+        bitmap = self._raw.FPDFPageObj_GetRenderedFillPattern(self._document, handle)
+        if not bitmap:
+            return False
+        self._raw.FPDFBitmap_Destroy(bitmap)
+        self._patterns += 1
+        return True
 
     def _has_shape(self, index: int) -> bool:
         edges = [c_double(), c_double(), c_double(), c_double()]
@@ -382,6 +402,7 @@ _LAST = 1 << 40  # annotations are drawn after the page
 _THIN = 3.0  # points: an area that is thinner is a rule
 _SHORT = 4.0
 _SEGMENTS = 64  # of a path that is read point by point
+_TILED = (191, 191, 191)  # what PDFium says of an area that is filled with a tiling pattern
 _HUGE = 24_000_000  # pixels of an image that is not decoded
 
 Matrix = tuple[float, float, float, float, float, float]
@@ -414,13 +435,17 @@ class TextObject(NamedTuple):
 
 @dataclass(slots=True)
 class PageDrawing:
-    """The drawing of a page. ``texts`` are by address; ``huge`` are images too large to be decoded."""
+    """The drawing of a page. ``texts`` are by address; ``huge`` are images too large to be decoded.
+
+    Objects from the place ``late`` are those of annotations.
+    """
 
     rules: list[PdfBox] = field(default_factory=list)
     areas: list[PdfArea] = field(default_factory=list)
     texts: dict[int, TextObject] = field(default_factory=dict)
     huge: list[Any] = field(default_factory=list)
     whole: bool = True
+    late: int = 1 << 40
 
     @property
     def is_plain(self) -> bool:
@@ -439,15 +464,20 @@ class PageDrawing:
         return largest / max(1.0, frame.width * frame.height)
 
 
-def page_drawing(page: Any, frame: PdfFrame, most: int) -> PageDrawing:
-    """Return what is drawn on a page: at most so many objects, in ``whole`` whether these are all."""
+def page_drawing(page: Any, frame: PdfFrame, most: int, own: int) -> PageDrawing:
+    """Return what is drawn on a page: at most so many objects, in ``whole`` whether these are all.
+
+    ``own`` counts the objects of the page; those after them are of annotations.
+    """
     drawing = PageDrawing()
     reader = _ObjectReader(frame, drawing)
-    for order, (handle, kind, matrix, nested) in enumerate(_page_objects_of(page)):
+    for order, (handle, kind, matrix, level) in enumerate(page_objects(page)):
         if order >= most:
             drawing.whole = False
             break
-        reader.add(handle, kind, matrix, order, nested=nested)
+        if level.first >= own and order < drawing.late:
+            drawing.late = order
+        reader.add(handle, kind, matrix, order, nested=level.nested)
     drawing.areas.extend(_annotation_areas(page, frame))
     return drawing
 
@@ -467,7 +497,14 @@ def _annotation_areas(page: Any, frame: PdfFrame) -> Iterator[PdfArea]:
         raw.FPDFPage_CloseAnnot(handle)
 
 
-def _page_objects_of(page: Any) -> Iterator[tuple[Any, int, Matrix, bool]]:
+class ObjectLevel(NamedTuple):
+    """Where an object is: the number of the page's own object that it is or is in."""
+
+    first: int
+    nested: bool
+
+
+def page_objects(page: Any) -> Iterator[tuple[Any, int, Matrix, ObjectLevel]]:
     """Yield objects with their type, and the matrix of the forms around them."""
     import pypdfium2.raw as raw
 
@@ -486,7 +523,7 @@ def _page_objects_of(page: Any) -> Iterator[tuple[Any, int, Matrix, bool]]:
                 inner = _multiplied(_matrix_of(handle), matrix)
                 stack.append((handle, 0, max(0, raw.FPDFFormObj_CountObjects(handle)), inner))
             continue
-        yield handle, kind, matrix, len(stack) > 1
+        yield handle, kind, matrix, ObjectLevel(stack[0][1] - 1, len(stack) > 1)
 
 
 def _matrix_of(handle: Any) -> Matrix:
@@ -575,7 +612,8 @@ class _ObjectReader:
         )
         if not has_color or self._raw.FPDFPageObj_HasTransparency(handle):
             return True, False, None
-        return alpha.value > 200, False, (red.value, green.value, blue.value)
+        color = (red.value, green.value, blue.value)
+        return alpha.value > 200, False, None if color == _TILED else color
 
     def _is_not_white(self, handle: Any) -> bool:
         """Return whether a rule is not white: a white one is drawn over another."""
@@ -616,341 +654,3 @@ class _ObjectReader:
         )
         if min(box.width, box.height) <= 1.0 and max(box.width, box.height) >= _SHORT:
             yield box
-
-
-_SMALLEST = 1.5  # points of a font
-_NEAR = 28  # of 255 in each channel: colors that differ less are the same to a reader
-_FAINT = 20  # of 255: opacity
-_UNSEEN_MODES = (3, 7)
-_SCAN = 0.7  # of the page is an image
-_RECOGNIZED = 0.8  # of the characters are an invisible layer
-_AREAS = 100  # of a page that are compared with its words one by one
-_MARKS = 8
-_WHITE = (255, 255, 255)
-_STEPS = 2_000_000  # of areas times words
-_WIDE = re.compile(r"[^\x00-\u052f\u1e00-\u23ff\ufb00-\ufb06]")
-_WRITTEN = re.compile(r"\w")
-
-
-@dataclass(frozen=True, slots=True)
-class SeenWords:
-    """Words that are seen, and the number of parts that are not. ``scan``: they lie on an image of them.
-
-    ``complete``: the page was drawn if that was necessary.
-    """
-
-    words: list[PdfWord]
-    hidden: int = 0
-    scan: bool = False
-    complete: bool = True
-
-
-def seen_words(
-    words: Sequence[PdfWord], page: Any, frame: PdfFrame, drawing: PageDrawing, *, draws: bool = True
-) -> SeenWords:
-    """Return the words that are seen. Without ``draws`` the page is not drawn, and less is found."""
-    # A scan is an image with an invisible layer of recognized text.
-    if drawing.covered(frame) < _SCAN:
-        scan = False
-    else:
-        unseen = sum(len(word.text) for word in words if word.style.mode == 3)
-        scan = unseen >= _RECOGNIZED * sum(len(word.text) for word in words) > 0
-    marks = [_is_plausible(word, frame, scan=scan) for word in words]
-    complete = True
-    if not scan:
-        suspects = _Suspects(drawing)
-        doubtful = [nth for nth, word in enumerate(words) if marks[nth] and suspects.has(word)]
-        if doubtful:
-            pixels = drawn_twice(page, frame, drawing) if draws else None
-            complete = pixels is not None
-            shown = _PageDrawings(frame, drawing, pixels, len(doubtful))
-            under = _covered_words(words, drawing)
-            for nth in doubtful:
-                marks[nth] = nth not in under and shown.shows(words[nth])
-    seen = [word for word, mark in zip(words, marks, strict=True) if mark]
-    hidden = sum(1 for one, other in pairwise([True, *marks]) if one and not other)
-    return SeenWords(seen, hidden, scan and bool(seen), complete)
-
-
-def may_hide(drawing: PageDrawing) -> bool:
-    """Return whether anything on the page could hide text of a dark color."""
-    return not drawing.is_plain or any(map(_is_special, drawing.texts.values()))
-
-
-def _is_special(text: TextObject) -> bool:
-    """Return whether a text object is on a layer, clipped, transparent or within a form."""
-    import pypdfium2.raw as raw
-
-    handle = text.handle
-    return bool(
-        text.nested
-        or _is_on_layer(handle)
-        or raw.FPDFClipPath_CountPaths(raw.FPDFPageObj_GetClipPath(handle)) > 0
-        or raw.FPDFPageObj_HasTransparency(handle)
-    )
-
-
-def _is_on_layer(handle: Any) -> bool:
-    """Return whether an object belongs to optional content: all other marks only tell of its structure."""
-    import pypdfium2.raw as raw
-
-    count = raw.FPDFPageObj_CountMarks(handle)
-    if count <= 0:
-        return False
-    name, size = (c_ushort * 8)(), c_ulong()
-    for nth in range(min(count, _MARKS)):
-        raw.FPDFPageObjMark_GetName(raw.FPDFPageObj_GetMark(handle, nth), name, 16, byref(size))
-        if list(name[:3]) == [79, 67, 0]:  # OC
-            return True
-    return bool(count > _MARKS)
-
-
-class _Suspects:
-    """Words that something could hide: what is drawn over or behind them, their object, or their color."""
-
-    def __init__(self, drawing: PageDrawing) -> None:
-        self._drawing = drawing
-        self._known: dict[int, bool] = {}
-        self._many = len(drawing.areas) > _AREAS or not drawing.whole
-
-    def has(self, word: PdfWord) -> bool:
-        style = word.style
-        is_suspect = self._known.get(style.address)
-        if is_suspect is None:
-            text = self._drawing.texts.get(style.address)
-            is_suspect = (
-                text is None
-                or not style.shaped
-                or _is_special(text)
-                or not _is_visible_on(style, _WHITE, _WHITE)
-            )
-            self._known[style.address] = is_suspect
-        if is_suspect or self._many:
-            return True
-        box = None
-        for area in self._drawing.areas:
-            if box is None:  # its edge may touch what is above or below
-                part = (word.top - word.bottom) * 0.25
-                box = PdfBox(word.left, word.bottom + part, word.right, word.top - part)
-            if area.box.meets(box) and self._may_cover(area, word):
-                return True
-        return False
-
-    def _may_cover(self, area: PdfArea, word: PdfWord) -> bool:
-        return (
-            area.order > _draw_order(word, self._drawing)
-            or area.color is None
-            or not _is_visible_on(word.style, area.color, area.color)
-        )
-
-
-def _is_plausible(word: PdfWord, frame: PdfFrame, *, scan: bool) -> bool:
-    """Return whether a word is within the page and is drawn with some size and color."""
-    style = word.style
-    if style.mode in _UNSEEN_MODES and not (scan and style.mode == 3):
-        return False
-    if style.alpha <= _FAINT or style.scale < _SMALLEST:
-        return False
-    inside = 0 <= word.center <= frame.width and 0 <= word.middle <= frame.height
-    return inside and (min(word.right, frame.width) - max(word.left, 0)) * 2 >= word.right - word.left
-
-
-def _is_visible_on(style: TextStyle, lowest: Color, highest: Color) -> bool:
-    """Return whether a color can be seen on a background between two colors."""
-    return any(
-        (low - own) * style.alpha > _NEAR * 255 or (own - high) * style.alpha > _NEAR * 255
-        for own, low, high in zip(style.color, lowest, highest, strict=True)
-    )
-
-
-def _covered_words(words: Sequence[PdfWord], drawing: PageDrawing) -> set[int]:
-    """Return the words that lie under an area on which other words are, at the same place."""
-    covered: set[int] = set()
-    for one, other in _overlapping_words(words):
-        orders = [_draw_order(words[nth], drawing) for nth in (one, other)]
-        lower = one if orders[0] < orders[1] else other
-        word = words[lower]
-        if any(
-            area.solid and min(orders) < area.order < max(orders) and area.box.holds(word.center, word.middle)
-            for area in drawing.areas[:2000]
-        ):
-            covered.add(lower)
-    return covered
-
-
-def _draw_order(word: PdfWord, drawing: PageDrawing) -> int:
-    text = drawing.texts.get(word.style.address)
-    return text.order if text else 0
-
-
-def _overlapping_words(words: Sequence[PdfWord]) -> Iterator[tuple[int, int]]:
-    """Yield pairs of words at the same place, at most 10,000 of them."""
-    left = 10_000
-    for shift in (0.0, 3.0):
-        rows: dict[int, list[int]] = defaultdict(list)
-        for nth, word in enumerate(words):
-            rows[int((word.middle + shift) / 6)].append(nth)
-        for row in rows.values():
-            row.sort(key=lambda nth: words[nth].left)
-            for one, other in pairwise(row):
-                common = words[one].right - words[other].left
-                if common > 0.5 * min(
-                    words[one].right - words[one].left, words[other].right - words[other].left
-                ):
-                    yield one, other
-                    left -= 1
-                    if not left:
-                        return
-
-
-class _PageDrawings:
-    """What the drawing of a page shows of its words. Without pixels, it is judged by areas alone."""
-
-    def __init__(self, frame: PdfFrame, drawing: PageDrawing, pixels: PagePixels | None, words: int) -> None:
-        self._drawing = drawing
-        self._pixels = pixels
-        self._top = frame.height
-        self._areas = drawing.areas[: max(50, _STEPS // max(1, words))]
-
-    def shows(self, word: PdfWord) -> bool:
-        """Return whether the drawing of a word can be seen."""
-        pixels = self._pixels
-        if pixels is None:
-            return self._lies_open(word, None)
-        rows, columns = pixels.place(word, self._top)
-        if not rows or not columns:
-            return False
-        ground = pixels.ground(rows[len(rows) // 2], columns)
-        if (not word.style.embedded and _WIDE.search(word.text)) or self._drawing.huge:
-            return self._lies_open(word, ground)  # PDFium may have no font to draw it with
-        if not _is_changed(pixels, rows, columns, word):
-            return False
-        text = self._drawing.texts.get(word.style.address)
-        plain = text is not None and not text.nested
-        if plain and word.style.shaped and _is_visible_on(word.style, *ground):
-            return True
-        least = _NEAR * 0.8 if len(rows) >= 13 else _NEAR * 0.5
-        return any(pixels.difference(row, columns) >= least for row in rows)
-
-    def _lies_open(self, word: PdfWord, ground: Ground | None) -> bool:
-        """Return whether no area or image is drawn over a word, and its color differs from what is behind."""
-        order = _draw_order(word, self._drawing)
-        behind: Ground = ground or (_WHITE, _WHITE)
-        for area in self._areas:
-            if not area.box.holds(word.center, word.middle):
-                continue
-            if area.order > order and area.solid:
-                return False
-            if area.order < order and ground is None:
-                if area.color is None:
-                    return True
-                behind = (area.color, area.color)
-        return _is_visible_on(word.style, *behind)
-
-
-def _is_changed(pixels: PagePixels, rows: range, columns: range, word: PdfWord) -> bool:
-    """Return whether text is drawn over a good part of a box: not at its edge alone."""
-    few = len(rows) < 5 or not _WRITTEN.search(word.text)
-    hit = 0
-    union = 0
-    size = len(columns) * 3
-    step = max(1, len(rows) // 8)
-    for row in rows[::step]:
-        line = pixels.changes(row, columns)
-        if line.count(0) == size:
-            continue
-        hit += 1
-        if few:
-            return True
-        union |= int.from_bytes(line, "little")
-        if hit >= 2 and size - union.to_bytes(size, "little").count(0) >= size * 0.3:
-            return True
-    return hit > 0 and _WIDE.search(word.text) is not None and hit * step * 8 >= len(rows)
-
-
-Ground = tuple[Color, Color]
-"""The lowest and the highest value of each channel in a place."""
-
-_SCALE = 1.5  # pixels a point
-_PIXELS = 2_500_000
-_SECONDS = 1.0  # of CPU time for one drawing
-
-
-class PagePixels:
-    """A page drawn with its text and without; ``scale``: pixels a point."""
-
-    def __init__(self, drawn: bytes, bare: bytes, wide: int, high: int, scale: float) -> None:
-        self._drawn, self._bare = drawn, bare
-        self._wide, self._high, self._scale = wide, high, scale
-        changed = int.from_bytes(drawn, "little") ^ int.from_bytes(bare, "little")
-        self._changed = changed.to_bytes(len(drawn), "little")
-
-    def place(self, word: PdfWord, top: float) -> tuple[range, range]:
-        """Return the rows and the columns of a word; ``top`` is the height of the page."""
-        scale = self._scale
-        rows = range(
-            max(0, int((top - word.top) * scale)), min(self._high, int((top - word.bottom) * scale) + 1)
-        )
-        return rows, range(max(0, int(word.left * scale)), min(self._wide, int(word.right * scale) + 1))
-
-    def _pixel_slice(self, row: int, columns: range) -> slice:
-        at = row * self._wide
-        return slice((at + columns.start) * 3, (at + columns.stop) * 3)
-
-    def changes(self, row: int, columns: range) -> bytes:
-        """Return zeros where the text changes nothing."""
-        return self._changed[self._pixel_slice(row, columns)]
-
-    def ground(self, row: int, columns: range) -> Ground:
-        """Return what is behind the text."""
-        line = self._bare[self._pixel_slice(row, columns)]
-        red, green, blue = line[::3], line[1::3], line[2::3]
-        return (min(red), min(green), min(blue)), (max(red), max(green), max(blue))
-
-    def difference(self, row: int, columns: range) -> int:
-        """Return the largest change of a channel."""
-        part = self._pixel_slice(row, columns)
-        one, other = self._drawn[part], self._bare[part]
-        return max(map(abs, map(sub, one, other))) if one != other else 0
-
-
-def drawn_twice(page: Any, frame: PdfFrame, drawing: PageDrawing) -> PagePixels | None:
-    """Return the pixels of a page; None if drawing it takes too long. Its text objects are inactive then."""
-    import pypdfium2.raw as raw
-
-    scale = min(_SCALE, (_PIXELS / max(1.0, frame.width * frame.height)) ** 0.5)
-    wide, high = max(1, round(frame.width * scale)), max(1, round(frame.height * scale))
-    for image in drawing.huge:
-        raw.FPDFPageObj_SetIsActive(image, False)
-    drawn = _rendered_rows(page, wide, high)
-    if drawn is None:
-        return None
-    for text in drawing.texts.values():
-        raw.FPDFPageObj_SetIsActive(text.handle, False)
-    bare = _rendered_rows(page, wide, high)
-    return PagePixels(drawn, bare, wide, high, scale) if bare is not None else None
-
-
-def _rendered_rows(page: Any, wide: int, high: int) -> bytes | None:
-    """Return rows of red, green and blue."""
-    import pypdfium2
-    import pypdfium2.raw as raw
-
-    start = process_time()
-    pause = raw.IFSDK_PAUSE(version=1)
-    ask = type(pause.NeedToPauseNow)
-    pause.NeedToPauseNow = ask(lambda _: int(process_time() - start > _SECONDS))
-    bitmap = pypdfium2.PdfBitmap.new_native(wide, high, raw.FPDFBitmap_BGR, rev_byteorder=True)
-    bitmap.fill_rect((255, 255, 255, 255), 0, 0, wide, high)
-    flags = raw.FPDF_ANNOT | raw.FPDF_REVERSE_BYTE_ORDER
-    try:
-        state = raw.FPDF_RenderPageBitmap_Start(bitmap, page, 0, 0, wide, high, 0, flags, pointer(pause))
-        if state != raw.FPDF_RENDER_DONE:
-            return None
-        pixels, stride = bytes(bitmap.buffer), bitmap.stride
-    finally:
-        raw.FPDF_RenderPage_Close(page)
-        bitmap.close()
-    if stride == wide * 3:
-        return pixels
-    return b"".join(pixels[row * stride : row * stride + wide * 3] for row in range(high))

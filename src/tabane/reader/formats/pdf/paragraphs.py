@@ -6,6 +6,7 @@ pages, are left out. The result is Markdown.
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,6 +20,11 @@ from tabane.reader.formats.text import fence
 from tabane.reader.markdown import spans
 
 HYPHEN = re.compile(r"[\x02\xad\ufffe]")
+LINK_START, LINK_TEXT, LINK_END = "\ufdd0", "\ufdd1", "\ufdd2"  # around the number and the text of a link
+KEPT_HYPHEN = "\ufdd3"  # of a compound that is divided there
+LINK_MARKS = re.compile(f"{LINK_START}\\d+{LINK_TEXT}|{LINK_END}|{KEPT_HYPHEN}")
+_LINK_HEAD = re.compile(f"{LINK_START}\\d+{LINK_TEXT}")
+_INNER_HYPHEN = re.compile(f"[\x02\xad\ufffe](?!{LINK_END}?\\Z)")
 WIDE = re.compile(r"[\u3000-\u30ff\u3400-\u9fff\uff01-\uff60]")
 _DIVIDED = re.compile(r"[a-z]-\Z")
 _LOWER = re.compile(r"[a-z]")
@@ -32,23 +38,34 @@ def joined(words: Iterable[PdfWord]) -> str:
     text = ""
     before: PdfWord | None = None
     for word in words:
+        own = word.text if word.link < 0 else f"{LINK_START}{word.link}{LINK_TEXT}{word.text}{LINK_END}"
         if before is None:
-            text = word.text
+            text = own
         elif word.glued and word.line == before.line:
-            text += word.text
+            text = _glued(text, own)
         elif abs(word.middle - before.middle) > max(before.size, word.size) * 0.6:
-            text = continued(text, word.text)
+            text = continued(text, own)
         elif _is_close(before, word):
-            text += word.text
+            text += own
         else:
-            text += " " + word.text
+            text += " " + own
         before = word
-    return HYPHEN.sub("", text[:-1]) + text[-1:]
+    return _INNER_HYPHEN.sub("", text)
+
+
+def _glued(text: str, own: str) -> str:
+    """Return two pieces of a word as one; a hyphen between them divides it."""
+    return continued(text, own) if HYPHEN.search(text.removesuffix(LINK_END)[-1:]) else text + own
 
 
 def without_hyphens(text: str) -> str:
     """Return text without the hyphens that only divide words at the end of lines."""
-    return HYPHEN.sub("", text)
+    return HYPHEN.sub("", text).replace(KEPT_HYPHEN, "-")
+
+
+def without_marks(text: str) -> str:
+    """Return text without the marks of links."""
+    return LINK_MARKS.sub("", without_hyphens(text))
 
 
 def _is_close(before: PdfWord, word: PdfWord) -> bool:
@@ -60,13 +77,19 @@ def _is_close(before: PdfWord, word: PdfWord) -> bool:
 
 def continued(text: str, line: str) -> str:
     """Return two lines as one: a word that was divided is whole again, Japanese has no space between."""
+    end = LINK_END if text.endswith(LINK_END) else ""
+    text = text.removesuffix(LINK_END)
+    head = _LINK_HEAD.match(line)
+    begin = line[head.end() : head.end() + 1] if head else line[:1]
+    if text.endswith(KEPT_HYPHEN):
+        return f"{text[:-1]}-{end}{line}"
     if HYPHEN.search(text[-1:]):
-        return text[:-1] + line
-    if _DIVIDED.search(text[-2:]) and _LOWER.match(line):
-        return text[:-1] + line
-    if WIDE.match(text[-1:]) and WIDE.match(line[:1]):
-        return text + line
-    return f"{text} {line}"
+        return text[:-1] + end + line
+    if _DIVIDED.search(text[-2:]) and _LOWER.match(begin):
+        return text[:-1] + end + line
+    if WIDE.match(text[-1:]) and WIDE.match(begin):
+        return text + end + line
+    return f"{text}{end} {line}"
 
 
 def by_height(words: Sequence[PdfWord]) -> list[list[PdfWord]]:
@@ -257,7 +280,91 @@ def _in_margins(lines: Sequence[PdfLine], height: float) -> Iterator[tuple[int, 
     for nth, line in enumerate(lines):
         if height * _MARGIN < line.top < height * (1 - _MARGIN) or len(line.text) > _LONGEST:
             continue
-        yield nth, _NUMBER.sub("#", line.text), line.top
+        yield nth, _NUMBER.sub("#", without_marks(line.text)), line.top
+
+
+_AHEAD = 60  # lines after a divided word, among which is the one that goes on with it
+_VOCABULARY = 60_000  # words of a document
+_LATIN = re.compile(r"[A-Za-z]{2,}(?:-[A-Za-z]{2,})*")
+_FIRST = re.compile(r"[a-z]+")
+_LAST = re.compile(r"[A-Za-z]+(?=.\Z)", re.S)
+
+
+def mend_divided_words(pages: Sequence[list[PdfLine]]) -> None:
+    """Join words that are divided at the end of a column or a page, and keep the hyphens of compounds.
+
+    The rest of such a word is moved to the line where it begins. A hyphen stays if the document has the
+    compound elsewhere, or both of its parts but not the whole.
+    """
+    places = [(page, nth) for page, lines in enumerate(pages) for nth in range(len(lines))]
+    divided = [at for at, (page, nth) in enumerate(places) if _is_divided(pages[page][nth].text)]
+    if not divided:
+        return
+    known: Counter[str] = Counter()
+    for page, nth in places:
+        known.update(match.lower() for match in _LATIN.findall(pages[page][nth].text))
+        if len(known) > _VOCABULARY:
+            break
+    for at in divided[:5000]:
+        page, nth = places[at]
+        line = pages[page][nth]
+        rest = _rest_of_word(pages, places, at)
+        if rest is None:
+            continue
+        other, other_nth = places[rest]
+        next_line = pages[other][other_nth]
+        start = _FIRST.match(next_line.text)
+        end = _LAST.search(line.text)
+        if start is None or end is None:
+            continue
+        sign = KEPT_HYPHEN if _is_compound(end[0].lower(), start[0], known) else "\xad"
+        text = line.text[:-1] + sign
+        if rest > at + 1 or other != page or line.top <= next_line.top:
+            word, _, after = next_line.text.partition(" ")
+            text = continued(text, word)
+            pages[other][other_nth] = next_line._replace(text=after)
+        pages[page][nth] = line._replace(text=text)
+    for lines in pages:
+        lines[:] = [line for line in lines if line.text]
+
+
+def _is_divided(text: str) -> bool:
+    return bool(HYPHEN.search(text[-1:]) or _DIVIDED.search(text[-2:]))
+
+
+def _rest_of_word(
+    pages: Sequence[Sequence[PdfLine]], places: Sequence[tuple[int, int]], at: int
+) -> int | None:
+    """Return the place of the line that goes on with a divided word: the next, or one above it or elsewhere."""
+    page, nth = places[at]
+    line = pages[page][nth]
+    for place in range(at + 1, min(at + 1 + _AHEAD, len(places))):
+        other_page, other_nth = places[place]
+        if other_page > page + 1:
+            return None
+        other = pages[other_page][other_nth]
+        if abs(other.size - line.size) > 0.3 or not other.upright or not _FIRST.match(other.text):
+            continue
+        before = pages[other_page][other_nth - 1] if other_nth else None
+        is_next = place == at + 1 and other_page == page
+        starts = (
+            before is None
+            or before.top <= other.top
+            or abs(before.size - other.size) > 0.3
+            or before.top - other.top > 2.5 * other.size
+        )
+        if is_next or starts:
+            return place
+    return None
+
+
+def _is_compound(first: str, second: str, known: Counter[str]) -> bool:
+    """Return whether a hyphen at the end of a line is one that the word has elsewhere too."""
+    whole = known[first + second]
+    compound = known[f"{first}-{second}"]
+    if whole or compound:
+        return compound > whole
+    return len(first) > 3 and len(second) > 3 and known[first] > 0 and known[second] > 1
 
 
 _HEADING = 1.15  # times the letters of the text
@@ -324,7 +431,7 @@ def largest_heading(lines: Sequence[PdfLine]) -> str | None:
         if abs(line.size - largest.size) > 0.6:
             break
         text = continued(text, line.text)
-    return without_hyphens(text)[:300]
+    return without_marks(text)[:300]
 
 
 def blocks(lines: Sequence[PdfLine], styles: HeadingStyles) -> Iterator[tuple[int, str]]:
@@ -385,6 +492,14 @@ def _is_continued(group: Sequence[PdfLine], line: PdfLine, leading: float, edges
     return 0 < before.top - line.top <= max(before.size, 1.0) * leading * room
 
 
+def _prose_edge(group: Sequence[PdfLine]) -> float:
+    """Return where full lines of a paragraph end; nowhere if most of its lines end elsewhere."""
+    left, right = min(line.left for line in group), max(line.right for line in group)
+    edge = right - (right - left) * 0.18
+    whole = sum(1 for line in group[:-1] if line.right >= edge and len(line.text) > 20)
+    return edge if len(group) > 2 and whole >= 0.6 * (len(group) - 1) else math.inf
+
+
 def _block_markdown(group: Sequence[PdfLine], edges: _ColumnEdges, styles: HeadingStyles) -> str:
     level = styles.level(group)
     if all(line.wide for line in group) and (len(group) > 1 or not level):
@@ -394,10 +509,11 @@ def _block_markdown(group: Sequence[PdfLine], edges: _ColumnEdges, styles: Headi
             if nth and group[nth - 1].top - line.top > line.size * 1.9:
                 code.append("")
             code.append(" " * min(200, round((line.left - edge) / line.wide)) + line.text)
-        return fence("\n".join(code), "")
+        return fence(without_marks("\n".join(code)), "")
     pieces = [group[0].text]
+    right = _prose_edge(group)
     for before, line in pairwise(group):
-        if level or edges.is_full(before):
+        if level or before.right >= right or edges.is_full(before):
             pieces[-1] = continued(pieces[-1], line.text)
         else:
             pieces.append(line.text)

@@ -1,0 +1,124 @@
+"""Scanned pages of a PDF: pictures of pages, read by OCR.
+
+A page without text is drawn and read. The invisible text layer of a scan is used only as far as it agrees
+with what OCR reads in the picture: a layer can hold any text, and nobody sees it. What is not checked,
+because the time is spent or tesseract is missing, is shown with a warning.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from ctypes import pointer
+from dataclasses import dataclass, field
+from time import process_time
+from typing import Any
+
+from tabane.reader.formats.ocr import (
+    MOST_PIXELS,
+    RESOLUTION,
+    GrayPicture,
+    TextRecognizer,
+    can_recognize,
+    recognized_markdown,
+)
+
+_DRAWING = 2.0  # seconds of CPU time for one page
+_CHECKING = 12.0  # seconds by the clock to compare text layers: they are there already
+_POINTS = 72  # of an inch
+_ALIKE = 0.4  # of the character sequences of a text that OCR reads as well
+_WIDE = re.compile("[\u2e80-\u9fff\uf900-\ufaff\uff66-\uff9f]")
+
+
+@dataclass(slots=True)
+class ScanReader:
+    """Reads the scans of a document. ``compared`` counts the pages whose text layer was compared."""
+
+    document: Any
+    compared: int = 0
+    _recognizer: TextRecognizer = field(default_factory=TextRecognizer)
+
+    @property
+    def works(self) -> bool:
+        """Return whether tesseract is installed."""
+        return can_recognize()
+
+    def text(self, number: int) -> str | None:
+        """Return the Markdown of a page, "" if it shows no text; None if it was not read."""
+        paragraphs = self._paragraphs(number)
+        return None if paragraphs is None else recognized_markdown(paragraphs)
+
+    def picture_text(self, number: int) -> PictureText | None:
+        """Return the text to compare the layer of a page with; None if it was not read."""
+        if self._recognizer.left < self._recognizer.seconds - _CHECKING:
+            return None
+        paragraphs = self._paragraphs(number)
+        self.compared += paragraphs is not None
+        return None if paragraphs is None else PictureText(paragraphs)
+
+    def _paragraphs(self, number: int) -> list[str] | None:
+        if not self.works or self._recognizer.left <= 0:
+            return None
+        page = self.document[number]
+        try:
+            picture = _drawn(page)
+        finally:
+            page.close()
+        return None if picture is None else self._recognizer.paragraphs(picture)
+
+
+class PictureText:
+    """What OCR reads in the picture of a page."""
+
+    def __init__(self, paragraphs: Sequence[str]) -> None:
+        self.markdown = recognized_markdown(paragraphs)
+        letters = _letters("".join(paragraphs))
+        self._known = {length: _sequences(letters, length) for length in (2, 5)}
+
+    def has(self, text: str) -> bool:
+        """Return whether a text is in the picture, as far as OCR errs: by sequences of characters.
+
+        Five letters of a Latin script, or two characters of a Japanese text, seldom agree by chance.
+        """
+        letters = _letters(text)
+        length = 2 if len(_WIDE.findall(letters)) * 2 >= len(letters) else 5
+        parts = _sequences(letters, length)
+        return not parts or len(parts & self._known[length]) >= _ALIKE * len(parts)
+
+
+def _letters(text: str) -> str:
+    return "".join(each for each in unicodedata.normalize("NFKC", text).casefold() if each.isalnum())
+
+
+def _sequences(letters: str, length: int) -> set[str]:
+    return {letters[at : at + length] for at in range(max(len(letters) - length + 1, min(len(letters), 1)))}
+
+
+def _drawn(page: Any) -> GrayPicture | None:
+    """Return the picture of a page as readers see it; None if drawing it takes too long."""
+    import pypdfium2
+    import pypdfium2.raw as raw
+
+    width, height = page.get_size()
+    scale = min(RESOLUTION / _POINTS, (MOST_PIXELS / max(1.0, width * height)) ** 0.5)
+    wide, high = max(1, int(width * scale)), max(1, int(height * scale))
+    if wide * high > MOST_PIXELS:
+        return None
+    start = process_time()
+    pause = raw.IFSDK_PAUSE(version=1)
+    pause.NeedToPauseNow = type(pause.NeedToPauseNow)(lambda _: int(process_time() - start > _DRAWING))
+    bitmap = pypdfium2.PdfBitmap.new_native(wide, high, raw.FPDFBitmap_Gray)
+    bitmap.fill_rect((255, 255, 255, 255), 0, 0, wide, high)
+    flags = raw.FPDF_ANNOT | raw.FPDF_GRAYSCALE
+    try:
+        state = raw.FPDF_RenderPageBitmap_Start(bitmap, page, 0, 0, wide, high, 0, flags, pointer(pause))
+        if state != raw.FPDF_RENDER_DONE:
+            return None
+        pixels, stride = bytes(bitmap.buffer), bitmap.stride
+    finally:
+        raw.FPDF_RenderPage_Close(page)
+        bitmap.close()
+    if stride != wide:
+        pixels = b"".join(pixels[row * stride : row * stride + wide] for row in range(high))
+    return GrayPicture(wide, high, pixels)
