@@ -29,21 +29,6 @@ from tests.reader.quality.corpus import plain
 FOLDER = Path(__file__).parents[3] / "build" / "manuals"
 FLOOR = 0.97
 """The lowest share of a page's words that may be read."""
-LOW = {
-    "git-doc/git-rebase": 0.88,
-    "git-doc/git-log": 0.95,
-    "git-doc/git-config": 0.92,
-    "postgresql-doc/sql-select": 0.85,
-    "postgresql-doc/sql-createtable": 0.79,
-    "nodejs-doc/fs": 0.85,
-    "nodejs-doc/stream": 0.82,
-    "bash-doc/bashref": 0.88,
-    "rust-doc/struct.Vec": 0.75,
-    "python-django-doc/querysets": 0.79,
-    "libgtk-3-doc/GtkTreeView": 0.81,
-    "zsh-doc/Completion-System": 0.79,
-}
-"""Pages that do not reach it yet."""
 _RUN = 4
 """Words in a row by which a line is looked for in what is read."""
 _WORD = re.compile(r"[぀-ヿ㐀-鿿]|[^\W_぀-ヿ㐀-鿿]+")
