@@ -139,7 +139,7 @@ def _keep_notes(places: _Places, kept: list[bool]) -> None:
     targets = _targets(places.boxes[0].element)
     box_of = {box.element: box for box in places.boxes}
     seen: set[Element] = set()
-    lists: dict[int, ElementBox] = {}
+    lists: dict[int, tuple[ElementBox, int]] = {}  # what notes are in, and the first of these
     while links:
         found: list[int] = []
         for link in links:
@@ -153,10 +153,11 @@ def _keep_notes(places: _Places, kept: list[bool]) -> None:
                     kept[number] = True
                 found += new
                 if new and box.parent is not None:
-                    lists[id(box.parent)] = box.parent
+                    _, first = lists.get(id(box.parent), (box.parent, new[0]))
+                    lists[id(box.parent)] = (box.parent, min(first, new[0]))
         links = list(_fragment_links(places.blocks, kept, found))
-    for box in lists.values():
-        _complete_list(places, kept, box)
+    for box, first in lists.values():
+        _complete_list(places, kept, box, first)
 
 
 def _fragment_links(
@@ -216,8 +217,8 @@ def _leads_back(link: Element, note: Element) -> bool:
     return any(unquote(back.get("href", "")) in ids for back in islice(note.iter("a"), _MOST_NAMED))
 
 
-def _complete_list(places: _Places, kept: list[bool], box: ElementBox) -> None:
-    """Keep all of a list of notes of which most was kept, and the heading before it."""
+def _complete_list(places: _Places, kept: list[bool], box: ElementBox, first: int) -> None:
+    """Keep all of a list of notes of which most was kept, and the heading before the first of them."""
     run = places.of(box)
     marked = any(is_marked_as_notes(at.element) for at in islice(up(box), 3))
     if marked and not box.headings:
@@ -225,7 +226,7 @@ def _complete_list(places: _Places, kept: list[bool], box: ElementBox) -> None:
         if 2 * good >= box.letters:
             for number in run:
                 kept[number] = True
-    first = next((number for number in run if kept[number]), 0)
+            first = min(first, run[0])
     before = places.blocks[first - 1] if first else None
     if before is not None and len(before.text) < _LONGEST_NAME and _TITLES.fullmatch(before.text):
         kept[first - 1] = True
