@@ -74,7 +74,7 @@ def test_content_is_not_taken_for_something_beside_it(name: str) -> None:
     assert re.findall(r"\bKEEP\d+", marked) == []
 
 
-def test_a_page_of_headings_and_lists_is_judged_in_linear_time() -> None:
+def test_each_list_of_a_page_of_many_is_found() -> None:
     part = "<div><div><h2>Related articles</h2><ul><li><a href=/a>A</a></ul></div>"
     cutting, _ = cut(parsed(f"<body><article><p>{TEXTS['{TALK1}'] * 3}</p></article>{part * 300}</body>"))
     assert sum(asides(cutting)) == 600

@@ -12,9 +12,9 @@ Every rule reads the page once, and takes time in proportion to its blocks.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import accumulate, islice
 from typing import Any
 
@@ -29,6 +29,8 @@ _EXCERPT = 320  # unlinked letters of a card's excerpt
 _SHORT = 140  # letters of an item without a link
 _PER_LINK = 400  # letters of a card
 _LONGEST_LIST = 12_000  # letters
+_MOST_IN_LIST = 400  # blocks among the siblings of a heading
+_MOST_STEPS = 200_000  # blocks that are looked at so, of one page: the sections of headings overlap
 _CLIMB = 8  # boxes around a heading that may be its section
 _ROW_OF_HEADING = 3  # blocks of a heading with "See all" beside it
 _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
@@ -139,14 +141,15 @@ _RANKED = re.compile(
 """Headings of lists of what is new or much read. On a front page such lists are content."""
 
 _COMMENTS = re.compile(
-    r"(?:(?:all|show|view|read|latest|recent|user|reader|readers(?:'|’)|facebook"
+    r"(?:(?:all|show|view|read|latest|recent|user|readers?(?:'|’)?|facebook"
     r"|top) )?(?:the )?\(?\d{0,6}\)?\s?"
     r"(?:comments?|responses?|replies|reviews? and comments)(?: (?:on|to|for) .{1,200}"
     r"| (?:are )?(?:closed|off)| section)?\s?[(\[（]?\d{0,6}[)\]）]?"
     r"|\d{1,6} thoughts? on .{1,200}|no (?:comments|responses)(?: yet)?(?: (?:on|to) .{1,200})?"
     r"|(?:leave|post|write|add|submit|make) (?:a|your|an?other) (?:reply|comment"
     r"|response)(?: to .{1,80})?(?: cancel reply)?"
-    r"|join (?:the|in the) (?:conversation|discussion)|what do you think\?|have your say"
+    r"|(?:join (?:the|in the) )?(?:conversation|discussion)(?: \(\d{1,6}\))?|what do you think\?"
+    r"|have your say"
     r"|share your thoughts"
     r"|(?:この記事への|みんなの|読者の|最新の?|新着)?(?:コメント|トラックバック|ブックマークコメント"
     r"|ご意見)\s?[(（:：]?\s?\d{0,6}\s?件?[)）]?(?:一覧)?"
@@ -219,8 +222,23 @@ _NEWSLETTER_NAME = re.compile(
     r"|block)|メルマガ",
     re.IGNORECASE,
 )
+_AUTHOR_NAME = re.compile(
+    r"(?:^|[\s_-])(?:about[_-]?(?:the[_-]?)?author|author[_-]?(?:box|bio|card|profile|description|about)"
+    r"|bio[_-]?box|post[_-]?author[_-]?box|writer[_-]?profile)(?:$|[\s_])",
+    re.IGNORECASE,
+)
+_AUTHOR = re.compile(
+    r"about the (?:authors?|writer)|about the author: .{1,40}"
+    r"|(?:この記事を書いた|書いた|執筆した)(?:人|ライター|記者|著者)|(?:著者|執筆者|筆者|ライター|記者"
+    r"|監修者)(?:の?(?:紹介|プロフィール))"
+    r"|über (?:den|die) autor(?:in|en)?|à propos de l(?:'|’)auteur|(?:sobre|acerca de) (?:el|la|o"
+    r"|a) autora?"
+    r"|(?:sull(?:'|’)|l(?:'|’))autore|over de auteur|об авторе|作者(?:简介|簡介)|关于作者",
+    re.IGNORECASE,
+)
 _ANSWER = re.compile(
-    r"(?:reply|reply to .{1,40}|like|report(?: (?:abuse|comment))?|permalink|返信(?:する)?|いいね!?"
+    r"(?:reply|reply to .{1,40}|like(?: \(\d{1,6}\))?|likes?\W.{0,12}repl(?:y|ies)\b.{0,40}"
+    r"|like \(?\d{0,6}\)? report|report(?: (?:abuse|comment))?|permalink|返信(?:する)?|いいね!?"
     r"|通報(?:する)?|違反(?:を)?報告(?:する)?|antworten|répondre"
     r"|responder|rispondi|reageren|beantwoorden|svara|svar|odpowiedz|ответить|回复|回覆|답글"
     r"|log in to (?:reply|comment)|share)",
@@ -228,6 +246,9 @@ _ANSWER = re.compile(
 )
 
 
+_WHEN = re.compile(
+    r"\b(?:19|20)\d\d\b|\d{1,2}:\d\d|\bago\b|\d\s?[hdwm]\b|[年前]$|\d日|\bvor \d|\bil y a\b|\bhace \d|назад"
+)
 _GOODS = re.compile(
     r"\balso (?:bought|viewed|like|love)|bought together|viewed|related|similar|products|items|関連"
     r"|類似|商品|買"
@@ -264,12 +285,18 @@ class _Page:
         self.boxes, self.blocks = cutting.boxes, cutting.blocks
         self.found = [False] * len(self.blocks)
         self.declared = declared
+        self._steps = _MOST_STEPS
         self._ranges = _block_ranges(cutting)
         self._letters = [0, *accumulate(block.letters for block in self.blocks)]
         self._linked = [0, *accumulate(block.linked for block in self.blocks)]
         self._links = [0, *accumulate(block.links for block in self.blocks)]
         self._longest_plain = [block.letters - block.linked for block in self.blocks]
-        self._story = [0, *accumulate(self._story_letters())]
+        known: dict[int, str] = {}
+        self._story_names = [self._name_of_story(block, known) for block in self.blocks]
+        plain = (
+            number if name else 0 for number, name in zip(self._longest_plain, self._story_names, strict=True)
+        )
+        self._story = [0, *accumulate(plain)]
 
     @cached_property
     def is_thread(self) -> bool:
@@ -292,13 +319,11 @@ class _Page:
     def story(self) -> int:
         return self._story[-1]
 
-    def _story_letters(self) -> Iterator[int]:
-        """Yield the letters of prose in each block that is in a story and in no comment."""
-        known: dict[int, bool] = {}
-        for block in self.blocks:
-            plain = block.letters - block.linked
-            inside = plain > _PROSE and nearest(block.box, known, _is_of_story, False)
-            yield plain if inside else 0
+    def _name_of_story(self, block: ContentBlock, known: dict[int, str]) -> str:
+        """Return the name of the story that prose is in, "" if it is in none, or in a comment."""
+        if block.letters - block.linked <= _PROSE:
+            return ""
+        return nearest(block.box, known, _story_name, "")
 
     def _mark(self, run: _Range) -> None:
         self.found[run.first : run.end] = [True] * (run.end - run.first)
@@ -326,18 +351,35 @@ class _Page:
                 self._mark(section)
 
     def _is_below_story(self, run: _Range) -> bool:
-        """Return whether the story is before these blocks, not in them, and not only their occasion."""
+        """Return whether the story is before these blocks, not in them, and not only their occasion.
+
+        Boxes with the names of a story, such as ``post-body``, may be in comments too. If the story before
+        them has the same names, they are posts of a thread.
+        """
         before = self._story[run.first]
         most = (_MOST_DECLARED if self._is_declared_story else _MOST_TALK) * before
         letters = self._letters[run.end] - self._letters[run.first]
-        return before >= _STORY and letters <= most and self._story[run.end] == before
+        if before < _STORY or letters > most:
+            return False
+        if self._story[run.end] == before:
+            return True
+        self._steps -= run.end
+        if self._steps <= 0:
+            return False
+        within = {name for name in self._story_names[run.first : run.end] if name}
+        return within.isdisjoint(self._story_names[: run.first])
 
     def _is_talk(self, run: _Range) -> bool:
-        """Return whether people answer each other below the story: they have buttons or a form to reply."""
+        """Return whether people answer each other below the story: they have buttons or a form
+        to reply, or several of them say when they wrote.
+        """
         if not self._is_below_story(run):
             return False
         inside = self.blocks[run.first : run.end]
-        if any(_is_short(block) and _ANSWER.fullmatch(_bare(block.text)) for block in inside):
+        short = [block.text for block in inside if _is_short(block)]
+        if any(_ANSWER.fullmatch(_bare(text)) for text in short):
+            return True
+        if sum(_WHEN.search(text) is not None for text in short) > 1:
             return True
         return any(box.element.tag == "form" for block in inside for box in islice(up(block.box), 3))
 
@@ -411,7 +453,10 @@ class _Page:
         """
         tag = self.blocks[number].box.element.tag
         end = linked = number + 1
-        for at in range(number + 1, self._range(around).end):
+        if self._steps <= 0:
+            return end
+        for at in range(number + 1, min(number + 1 + _MOST_IN_LIST, self._range(around).end)):
+            self._steps -= 1
             other = self.blocks[at].box.element.tag
             if other in _HEADINGS and (tag not in _HEADINGS or other <= tag):
                 break
@@ -428,16 +473,31 @@ class _Page:
     # -- boxes and rows
 
     def find_boxes(self) -> None:
-        """Mark boxes that ask for a subscription."""
+        """Mark boxes that ask for a subscription, or are about the author; of a book, that is content."""
         if self.story < _STORY:
             return
+        sells = len(self.declared) > _PUBLISHED and (self.declared[_PRODUCT] or self.declared[_GRAPH] == 2.0)
         for box in self.boxes:
             run = self._range(box)
-            if run.first >= run.end or self.found[run.first]:
+            if run.first == run.end or self.found[run.first] or box.element.tag in _PAGES:
                 continue
-            letters = self._letters[run.end] - self._letters[run.first]
-            if letters <= _BOX and self._story[run.end] == self._story[run.first] and _asks(box):
+            names = _names(box)
+            if self._is_box(run) and (
+                _names_match(_NEWSLETTER_NAME, names) or (not sells and _names_match(_AUTHOR_NAME, names))
+            ):
                 self._mark(run)
+        for number, block in enumerate(self.blocks):
+            if self.found[number] or sells or not _is_short(block):
+                continue
+            if _AUTHOR.fullmatch(_bare(block.text)) and self._story[number] >= _STORY:
+                section = self._section(number, self._is_box)
+                if section is not None:
+                    self._mark(section)
+
+    def _is_box(self, run: _Range) -> bool:
+        """Return whether blocks are few and not of the story."""
+        letters = self._letters[run.end] - self._letters[run.first]
+        return letters <= _BOX and self._story[run.end] == self._story[run.first]
 
     def find_rows(self) -> None:
         """Mark rows that lead to the neighbors of the page."""
@@ -449,7 +509,7 @@ class _Page:
                 self.found[number] = True
 
 
-_ARTICLE, _DISCUSSION, _GRAPH, _PUBLISHED = 2, 3, 8, 9  # numbers among what a page declares
+_PRODUCT, _ARTICLE, _DISCUSSION, _GRAPH, _PUBLISHED = 0, 2, 3, 8, 9  # numbers among what a page declares
 _MOST_TALK = 10  # times as long as their story
 _MOST_DECLARED = 100  # times as long as the story of a page that declares to be an article
 _BOX = 900
@@ -482,20 +542,25 @@ def _block_ranges(cutting: BlockSegmentation) -> dict[int, _Range]:
     return {key: _Range(first, ends[key]) for key, first in firsts.items()}
 
 
+@lru_cache(maxsize=4096)
+def _names_match(pattern: re.Pattern[str], names: str) -> bool:
+    return pattern.search(names) is not None
+
+
 def _names(box: ElementBox) -> str:
     return f"{box.element.get('class') or ''} {box.element.get('id') or ''}"[:300]
 
 
 def _is_named_comments(box: ElementBox) -> bool:
-    return box.element.tag not in _PAGES and _COMMENTS_NAME.search(_names(box)) is not None
+    return box.element.tag not in _PAGES and _names_match(_COMMENTS_NAME, _names(box))
 
 
-def _is_of_story(box: ElementBox) -> bool | None:
+def _story_name(box: ElementBox) -> str | None:
+    """Return the name of a box of a story, "" for one of comments, None for others."""
     if _is_named_comments(box):
-        return False
-    if box.element.get("itemprop") in ("articleBody", "text") or _STORY_NAME.search(_names(box)):
-        return True
-    return None if box.element.tag != "article" else True
+        return ""
+    named = box.element.get("itemprop") in ("articleBody", "text") or _names_match(_STORY_NAME, _names(box))
+    return f"{box.element.tag} {_names(box)}" if named or box.element.tag == "article" else None
 
 
 def _is_short(block: ContentBlock) -> bool:
@@ -504,11 +569,6 @@ def _is_short(block: ContentBlock) -> bool:
 
 def _bare(text: str) -> str:
     return text.strip(" :：.…»›>→▶▼■●◆◇□★☆【】《》「」『』[]|-–—・•!！#＃+＋")
-
-
-def _asks(box: ElementBox) -> bool:
-    """Return whether a box is named as one that asks for a subscription."""
-    return box.element.tag not in _PAGES and _NEWSLETTER_NAME.search(_names(box)) is not None
 
 
 def without_empty_headings(
