@@ -385,16 +385,18 @@ class SelectorMatcher:
 
     def _path_names(self, element: Element | None) -> frozenset[str]:
         """Return the tags, classes and ids of an element and of its ancestors."""
-        if element is None:
-            return frozenset()
-        found = self._paths.get(element)
-        if found is None:
-            names = [element.tag]
-            if written := element.get("class"):
+        path: list[Element] = []
+        while element is not None and element not in self._paths:
+            path.append(element)
+            element = element.getparent()
+        found = frozenset[str]() if element is None else self._paths[element]
+        for each in reversed(path):
+            names = [each.tag]
+            if written := each.get("class"):
                 names += [f".{name}" for name in self.names(written)]
-            if key := element.get("id"):
+            if key := each.get("id"):
                 names.append(f"#{key}")
-            found = self._paths[element] = self._path_names(element.getparent()).union(names)
+            found = self._paths[each] = found.union(names)
             self._left -= len(found) // 16
         return found
 
@@ -556,7 +558,9 @@ class ShadowMatcher(SelectorMatcher):
         inner = self
         while True:
             for element in itertools.chain((inner._host,), inner._host.iterancestors()):
-                if any(inner._outer.matches(selector, element) for selector in pseudo.selectors):
+                if inner._outer.spent or any(
+                    inner._outer.matches(selector, element) for selector in pseudo.selectors
+                ):
                     return True
             if not isinstance(inner._outer, ShadowMatcher):
                 return False
