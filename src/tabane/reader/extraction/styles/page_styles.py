@@ -89,7 +89,8 @@ class PageStyles:
     ) -> None:
         quirks = not root.getroottree().docinfo.doctype
         matcher = SelectorMatcher(root, _STEPS, quirks=quirks)
-        self._document = _TreeStyles(root, _read_sheets(root, _MOST_LETTERS), matcher)
+        parsed: dict[str, list[Selector]] = {}
+        self._document = _TreeStyles(root, _read_sheets(root, _MOST_LETTERS), matcher, parsed)
         self._merged: dict[tuple[Any, ...], Specified] = {}
         self._matched: dict[Element, tuple[_Entries, _Entries]] | None = None
         self._shadows = shadows
@@ -106,7 +107,8 @@ class PageStyles:
                 sheets = known[texts] = _read_sheets(shadow.root, max(0, _MOST_LETTERS - letters))
                 letters += sheets.letters
             outer = by_tree[shadow.outer].matcher
-            tree = _TreeStyles(shadow.root, sheets, ShadowMatcher(shadow.root, shadow.host, outer))
+            inner = ShadowMatcher(shadow.root, shadow.host, outer)
+            tree = _TreeStyles(shadow.root, sheets, inner, parsed)
             by_tree[shadow] = tree
             self._trees.append(tree)
         self.external = any(tree.sheets.external for tree in self._trees)
@@ -175,7 +177,11 @@ class PageStyles:
                     self._add_entries(element, outer.entries_of_part(shadow.host, element.get("part")))
             steps = tree.matcher.steps
         for shadow, slot, element in shadows.assigned():
-            self._add_entries(element, by_tree[shadow].entries_of_slotted(slot, element))
+            tree = by_tree[shadow]
+            if tree.names_slots:
+                tree.matcher.steps = steps
+                self._add_entries(element, tree.entries_of_slotted(slot, element))
+                steps = tree.matcher.steps
 
     def _add_entries(self, element: Element, entries: _Entries) -> None:
         if entries and self._matched is not None:
@@ -225,8 +231,15 @@ def _stylesheet_address(link: Element) -> str:
 class _TreeStyles:
     """The rules of the page or of one shadow tree, by the elements that they may match in it."""
 
-    def __init__(self, root: Element, sheets: PageSheets, matcher: SelectorMatcher) -> None:
+    def __init__(
+        self,
+        root: Element,
+        sheets: PageSheets,
+        matcher: SelectorMatcher,
+        parsed: dict[str, list[Selector]],
+    ) -> None:
         self.root, self.sheets, self.matcher = root, sheets, matcher
+        self._selectors = parsed
         self.limited = sheets.rules.limited
         self._quirks = matcher.quirks
         self._buckets: dict[str, list[_Entry]] = {}
@@ -236,7 +249,6 @@ class _TreeStyles:
         """Selectors that match, by the ``id()`` of those that may and the path of the parent."""
         self._gathered = 0
         self._interned: dict[_Entries, _Entries] = {}
-        self._selectors: dict[str, list[Selector]] = {}
         self._active: frozenset[str] = frozenset()
         self._there: frozenset[str] = frozenset()
 
@@ -259,6 +271,11 @@ class _TreeStyles:
         return not (self._buckets or self._by_attribute)
 
     @property
+    def names_slots(self) -> bool:
+        """Whether a rule is about the contents of slots."""
+        return _SLOTTED in self._buckets
+
+    @property
     def names_parts(self) -> bool:
         """Whether a rule is about parts of shadow trees."""
         return _PART in self._buckets
@@ -270,6 +287,8 @@ class _TreeStyles:
 
     def entries_of_slotted(self, slot: Element, element: Element) -> _Entries:
         """Return the selectors that match an element in a slot of this tree."""
+        if self.matcher.spent:
+            return tuple(islice((one for one in self._buckets.get(_SLOTTED, ()) if one.hides), _FEW))
         return tuple(
             one
             for one in self._buckets.get(_SLOTTED, ())

@@ -585,7 +585,9 @@ class ShadowMatcher(SelectorMatcher):
         inner = self
         while True:
             for element in itertools.chain((inner._host,), inner._host.iterancestors()):
-                if any(inner._outer.matches(selector, element) for selector in pseudo.selectors):
+                if inner._outer.spent or any(
+                    inner._outer.matches(selector, element) for selector in pseudo.selectors
+                ):
                     return True
             if not isinstance(inner._outer, ShadowMatcher):
                 return False
