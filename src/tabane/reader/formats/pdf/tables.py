@@ -578,17 +578,21 @@ def _free_corridors(
         elif free:
             wide = free[-1][2] - free[0][1]
             part = 0.0 if not share else _SHARE if wide >= _GAP * size else _NARROW_SHARE
-            if wide >= least and _is_between(segments, free[0][1], free[-1][2], part):
-                middles.append(_middle_of_widest(free))
+            low, high = _emptiest(free)
+            if wide >= least and (
+                _is_between(segments, free[0][1], free[-1][2], part)
+                or (high - low >= _GAP * size and _is_between(segments, low, high, part))
+            ):
+                middles.append((low + high) / 2)
             free = []
     return middles
 
 
-def _middle_of_widest(free: Sequence[tuple[int, float, float]]) -> float:
-    """Return the middle of the widest range that the fewest lines cross."""
+def _emptiest(free: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
+    """Return the widest range that the fewest lines cross."""
     lowest = min(depth for depth, _, _ in free)
     _, left, right = max((part for part in free if part[0] == lowest), key=lambda part: part[2] - part[1])
-    return (left + right) / 2
+    return left, right
 
 
 def _is_between(lines: Sequence[list[tuple[float, float]]], left: float, right: float, share: float) -> bool:
