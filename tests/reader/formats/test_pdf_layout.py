@@ -287,8 +287,19 @@ def test_two_columns_that_are_drawn_line_by_line_are_put_in_order() -> None:
         ),
         "60 480 300 200 re S "
         + "".join(text(70, 600 - n * 13, "a text in a frame, and no table") for n in range(5)),
+        "".join(
+            text(160, 600 - n * 20, f"a = b + {n}") + text(480, 600 - n * 20, f"({n + 1})") for n in range(5)
+        ),
+        "".join(
+            text(60, 600 - n * 14, f"[{n + 1}]") + text(90, 600 - n * 14, f"A. Smith. Kettles {n}.")
+            for n in range(6)
+        ),
+        "".join(
+            text(60, 600 - n * 14, str(n + 7)) + text(90, 600 - n * 14, f"boil the kettle {n}")
+            for n in range(6)
+        ),
     ],
-    ids=["contents", "leaders", "bullets", "numbers", "code", "frame"],
+    ids=["contents", "leaders", "bullets", "numbers", "code", "frame", "formulas", "references", "numbered"],
 )
 def test_contents_lists_code_and_frames_are_no_tables(content: str) -> None:
     assert "| --- |" not in markdown(content)

@@ -209,10 +209,12 @@ _MOST_WORDS = 20_000  # of a page whose tables are looked for
 _MOST_COLUMNS = 60
 _MOST_CUTS = 300  # in a run of lines
 _SHARE, _NARROW_SHARE = 0.33, 0.42  # of lines, which have words on both sides of a gap between columns
+_TYPED = 0.7  # of the letters of a listing
 _LONG_WORD = 10  # characters: words are not cut where lines are drawn at once
 _PROSE = 24  # letters of a line of running text in a column
 _LEADER = re.compile(r"(?:[.·…‥]\s?){4}")
 _MARK = re.compile(r"(?:[•◦▪‣●○■□☐☑–·∙*-]|\(?\w{1,3}[.):]|\[[\w+]{1,12}\])\Z")
+_FORMULA = re.compile(r"\(\d{1,3}(?:\.\d{1,3})?[a-z]?\)\Z")  # the number of one
 _SECTION = re.compile(r"(?:[A-Z]|[IVX]{1,5}|\d{1,2}(?:\.\d{1,3}){0,3})\.?(?:\s|\Z)")
 _TITLE = re.compile(r"(?:Table|Tab\.|Figure|Fig\.|表|図)\s*[\dIVX]{1,4}|.{3,80}[::]\Z", re.I)
 _NUMBER = re.compile(r"\d{1,4}\Z")
@@ -313,7 +315,11 @@ class _PageTables:
         self, lines: list[Row], words: list[PdfWord], between: float | None
     ) -> tuple[Rows, list[float]] | None:
         inner = _free_corridors(lines, between, share=True)
-        if not inner or len(inner) >= _MOST_COLUMNS or all(word.style.typed for word in words):
+        if not inner or len(inner) >= _MOST_COLUMNS:
+            return None
+        if sum(len(word.text) for word in words if word.style.typed) >= _TYPED * sum(
+            len(word.text) for word in words
+        ):
             return None
         if not _is_rowwise(words, inner, lines):
             return None
@@ -578,17 +584,21 @@ def _free_corridors(
         elif free:
             wide = free[-1][2] - free[0][1]
             part = 0.0 if not share else _SHARE if wide >= _GAP * size else _NARROW_SHARE
-            if wide >= least and _is_between(segments, free[0][1], free[-1][2], part):
-                middles.append(_middle_of_widest(free))
+            low, high = _emptiest(free)
+            if wide >= least and (
+                _is_between(segments, free[0][1], free[-1][2], part)
+                or (high - low >= _GAP * size and _is_between(segments, low, high, part))
+            ):
+                middles.append((low + high) / 2)
             free = []
     return middles
 
 
-def _middle_of_widest(free: Sequence[tuple[int, float, float]]) -> float:
-    """Return the middle of the widest range that the fewest lines cross."""
+def _emptiest(free: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
+    """Return the widest range that the fewest lines cross."""
     lowest = min(depth for depth, _, _ in free)
     _, left, right = max((part for part in free if part[0] == lowest), key=lambda part: part[2] - part[1])
-    return (left + right) / 2
+    return left, right
 
 
 def _is_between(lines: Sequence[list[tuple[float, float]]], left: float, right: float, share: float) -> bool:
@@ -718,6 +728,10 @@ def _is_list(rows: Rows) -> bool:
     if len(rows[0]) != 2:
         return False
     firsts = [row[0] for row in rows if row[0]]
+    if len(firsts) * 10 < len(rows) * 4 and not rows[0][0]:
+        return True  # lines of text, beside some of which another text is
+    if sum(1 for row in rows if not row[1] or _FORMULA.match(row[1])) * 10 >= len(rows) * 9:
+        return True
     if sum(1 for cell in firsts if _MARK.match(cell)) * 10 >= len(firsts) * 7:
         return True
     counts = [int(cell) for cell in firsts if _NUMBER.match(cell)]
@@ -735,4 +749,4 @@ def _is_contents(rows: Rows) -> bool:
     if len(rows[0]) == 2 and len(rows) > 3:
         return True
     sections = sum(1 for row in rows if not row[0] or _SECTION.match(row[0]))
-    return len(rows[0]) <= 3 and len(rows) >= 3 and sections * 10 >= len(rows) * 9
+    return len(rows[0]) <= 4 and len(rows) >= 3 and sections * 10 >= len(rows) * 9
