@@ -191,9 +191,9 @@ async def hang(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     await asyncio.sleep(600)
 
 
-async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter, media: str = "text/plain") -> None:
     """A byte every 20 ms: never silent for long, never done."""
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 1000000\r\n\r\n")
+    writer.write(f"HTTP/1.1 200 OK\r\nContent-Type: {media}\r\nContent-Length: 1000000\r\n\r\n".encode())
     while True:
         writer.write(b".")
         await writer.drain()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -332,3 +332,11 @@ def test_what_a_server_has_its_say_in_is_cleaned_in_failures_and_warnings() -> N
     assert raised.value.status == 404
     page = shown(Page(URL, "text", warnings=(failed.message,)))
     assert str(page.warnings[0]) == "no: a[31m b"
+
+
+async def test_a_page_whose_end_did_not_come_is_shown_with_its_warning_and_not_kept() -> None:
+    drawer, slow = Drawer(), say("The server is slow.")
+    fetcher = FakeFetcher({URL: replace(answer(URL, b"beginning"), warnings=(slow,), partial=True)})
+    page = await UrlReader(tools(fetcher), [Fetching()], drawer).read(URL)
+    assert (page.markdown, page.warnings) == ("beginning", (slow,))
+    assert drawer.kept == {}

@@ -116,3 +116,29 @@ def test_any_bytes_are_text(body: bytes, label: str | None, media: str) -> None:
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=100))
 def test_utf8_is_read_as_it_is(text: str) -> None:
     assert decode_leniently(text.encode(), "shift_jis", "text/html") == text.removeprefix("\ufeff")
+
+
+UNLABELED = {
+    "Zażółć gęślą jaźń. Chrząszcz brzmi w trzcinie, a świerszcz ćwierka.": ("iso8859_2", "cp1250"),
+    "Příliš žluťoučký kůň úpěl ďábelské ódy. Nový soubor nelze otevřít.": ("iso8859_2", "cp1250"),
+    "Árvíztűrő tükörfúrógép. A fájl nem található, kérjük próbálja újra később.": ("iso8859_2", "cp1250"),
+    "Unità di dimensione del file. La modalità FRESH non è consentita perché c'è già.": ("cp1252",),
+    "Le fichier n'a pas été trouvé à cet emplacement, où qu'il se soit caché.": ("cp1252", "iso8859_15"),
+    "Größe der Datei überprüfen, außer bei schreibgeschützten Ordnern.": ("cp1252", "iso8859_15"),
+    "Failas nerastas, todėl bandykite dar kartą. Šis veiksmas negalimas, nes įrenginys užimtas.": ("cp1257",),
+    "Fails netika atrasts, tāpēc mēģiniet vēlreiz. Šī darbība nav iespējama, jo ierīce ir aizņemta.": (
+        "cp1257",
+    ),
+    "Съешь же ещё этих мягких французских булок да выпей чаю.": ("cp1251", "koi8_r", "iso8859_5"),
+    "명령은 실행할 수 없습니다. 또는 다시 시도하십시오.": ("euc_kr", "cp949"),
+    "檔案不存在,請確認路徑後再試一次。系統無法開啟指定的裝置。": ("big5",),
+    "文件不存在,请检查路径后重试。系统无法打开指定的设备。": ("gb18030", "gbk"),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [(text, encoding) for text, encodings in UNLABELED.items() for encoding in encodings],
+)
+def test_texts_without_a_label(text: str, encoding: str) -> None:
+    assert decode_leniently(text.encode(encoding)) == text

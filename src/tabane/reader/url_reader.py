@@ -215,6 +215,8 @@ class UrlReader:
             # It is no content: nothing to find later, and nothing that replaces what was read before.
             barred = kept is not None and page.kind in BARRED and page.warnings
             return _cached_or_raise(kept, ReadError(page.warnings[0], "wall")) if barred else page
+        if asking.unfinished:
+            return replace(page, warnings=(*asking.unfinished, *page.warnings))
         await self._put_in_cache(url, CachedPage(page, self._clock(), asking.validators()), raw)
         return page
 
@@ -341,6 +343,8 @@ class _ConditionalFetcher:
     def __init__(self, fetcher: Fetcher, known: CacheValidators | None) -> None:
         self._fetcher, self._known = fetcher, known
         self._answers: list[CacheValidators] = []
+        self.unfinished: tuple[Message, ...] = ()
+        """The warnings about bodies whose end did not come in time: such a page is not kept."""
 
     async def fetch(
         self, url: str, *, headers: Mapping[str, str] | None = None, accept: str | None = None
@@ -362,6 +366,8 @@ class _ConditionalFetcher:
                 "status",
                 status=304,
             )
+        if fetched.partial:
+            self.unfinished = tuple(dict.fromkeys((*self.unfinished, *fetched.warnings)))
         said = fetched.headers
         self._answers.append(CacheValidators(url, accept, said.get("etag"), said.get("last-modified")))
         return fetched

@@ -13,7 +13,8 @@ from __future__ import annotations
 import codecs
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -389,11 +390,97 @@ def _candidates(body: bytes, charset: str | None, media: str) -> Iterator[str]:
 
     guess = cchardet.detect(body[:_GUESSED])["encoding"]
     name = _known(guess) if guess else None
+    if name is None or _OF_LATIN_LETTERS.fullmatch(name):
+        name = _latin_encoding(body[:_GUESSED], name)
+    if _is_korean(body[:_GUESSED]):
+        yield "cp949"
     if name:
         yield name
     if name in _CHINESE:  # in a short text, the guess confuses the two
         yield from _CHINESE
     yield from ("cp932", "euc_jp")  # what is left unlabelled is mostly Japanese, and short
+
+
+_LATIN: Final = ("cp1252", "cp1250", "iso8859-2", "cp1257", "cp1254", "iso8859-15")
+"""Encodings of Latin letters, which a guess confuses, the most common ones first."""
+
+_OF_LATIN_LETTERS = re.compile(
+    r"cp(?:125[0247]|437|775|850|852|857|858|86[0135])|iso8859-(?:[1-4]|9|1[03-6])|latin.*|mac.*"
+)
+_ALPHABETS: Final = tuple(
+    frozenset(letters + letters.upper())
+    for letters in (
+        "àèéìíòóùúî",  # Italian
+        "àâæçéèêëïîôœùûüÿ",
+        "äöüß",
+        "áéíóúüñªº¡¿",
+        "áâãàçéêíóôõúüªº",
+        "åäöæøéü",
+        "åäöéšž",
+        "ąćęłńóśźż",
+        "áčďéěíňóřšťúůýž",
+        "áäčďéíĺľňóôŕšťúýž",
+        "áéíóöőúüű",
+        "čćđšž",
+        "ăâîșțşţ",
+        "ąčęėįšųūž",
+        "āčēģīķļņšūž",
+        "äöõüšž",
+        "çğıöşüâîû",
+        "áéíóúýþæöð",
+        "àçéèíïòóúü·",
+        "áéíóúàèìòù",
+    )
+)
+_COMMON: Final = frozenset("“”„‘’‚–—…«»°§©®·•€\xa0×½™")  # in texts of all languages
+_FITTING = 0.8  # of the letters, in an encoding that is taken although the guess is another one
+_PAIR = re.compile(rb"[\xa1-\xfe]{2}")
+_HANGUL = 8  # syllables at least
+_NOT_SURE = 0.02  # of the letters: the guess stays if no other encoding is better by that
+
+
+def _latin_encoding(body: bytes, guess: str | None) -> str | None:
+    """Return the encoding in which most letters beyond ASCII belong to one alphabet; None if none fits.
+
+    Statistics of bytes confuse these encodings, most of all in short texts. ``guess`` wins if they agree.
+    """
+    high = _BEYOND_ASCII.findall(body[:_COMPARED])
+    if not high or len(high) * 3 > len(body[:_COMPARED]):
+        return guess  # of another script
+    counts = Counter(high)
+    best, most = guess, _FITTING
+    if guess in _LATIN:
+        most = _latin_share(counts, guess) + _NOT_SURE
+    for name in _LATIN:
+        share = _latin_share(counts, name)
+        if share > most:
+            best, most = name, share
+    return best
+
+
+def _is_korean(body: bytes) -> bool:
+    """Return whether all bytes beyond ASCII are pairs of EUC-KR, and nearly all of these are Hangul.
+
+    Chinese uses the rows of Hangul and those behind them alike. A guess takes short texts for Big5.
+    """
+    leads = [pair[0] for pair in _PAIR.findall(body)]
+    hangul = sum(0xB0 <= lead <= 0xC8 for lead in leads)
+    marks = sum(lead in (0xA1, 0xA2, 0xA3) for lead in leads)
+    whole = len(leads) * 2 >= len(_BEYOND_ASCII.findall(body)) - 1
+    return whole and hangul >= _HANGUL and hangul >= 0.97 * (len(leads) - marks)
+
+
+def _latin_share(counts: Mapping[bytes, int], encoding: str) -> float:
+    """Return the share of bytes that are letters of the alphabet that fits best, or common marks."""
+    letters = Counter[str]()
+    for byte, count in counts.items():
+        letters[byte.decode(encoding, "replace")] += count
+    common = sum(count for letter, count in letters.items() if letter in _COMMON)
+    fitting = max(
+        sum(count for letter, count in letters.items() if letter in alphabet) for alphabet in _ALPHABETS
+    )
+    odd = sum(count for letter, count in letters.items() if _ODD.match(letter))
+    return (common + fitting - odd) / letters.total()
 
 
 def _known(label: str) -> str | None:

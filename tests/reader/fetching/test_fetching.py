@@ -11,6 +11,7 @@ import zlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tabane.errors import ConfigurationError, ReadError
 from tabane.reader.fetching import PageFetcher
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.guard import target
-from tests.reader.site import Answer, Site, furnish, gzipped, hang
+from tests.reader.site import Answer, Site, drip, furnish, gzipped, hang
 
 
 @asynccontextmanager
@@ -292,14 +293,23 @@ def test_bytes_that_unpack_to_nothing_are_counted_too(site: Site) -> None:
 
 
 @pytest.mark.parametrize(("path", "limits", "said"), [
-    ("/drip", {"timeout": 2}, "the page at"), ("/hang", {"timeout": 0.3}, "an answer of"),
+    ("/drip.pdf", {"timeout": 1}, "the page at"), ("/hang", {"timeout": 0.3}, "an answer of"),
     ("/hang", {"read_timeout": 0.2}, "an answer of"),
 ])  # fmt: skip
 def test_what_takes_too_long_is_given_up(site: Site, path: str, limits: dict[str, Any], said: str) -> None:
     furnish(site)
+    site.wild("/drip.pdf", partial(drip, media="application/pdf"))
     error = failed(site, site.url(path), **limits)
     assert error.cause == "timeout"
     assert said in str(error)
+
+
+def test_a_text_that_comes_slowly_is_cut_off_with_a_warning(site: Site) -> None:
+    furnish(site)
+    answer = fetched(site, site.url("/drip"), timeout=1)
+    assert set(answer.body) == {ord(".")}
+    assert answer.partial
+    assert "cut off after 1 s" in str(answer.warnings[0])
 
 
 @pytest.mark.parametrize("path", ["/cut", "/slam", "/babble", "/endless-head"])

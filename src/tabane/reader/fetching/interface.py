@@ -22,7 +22,7 @@ class FetchedResource:
 
     ``media_type`` is lower case, without parameters, "" if the server sent none; ``charset`` is that of the
     header only. ``body`` is empty if ``status`` is 304: the cached copy is still valid. ``warnings``: what a
-    person should know about the fetch.
+    person should know about the fetch. ``partial``: the time was over before the body was complete.
     """
 
     url: str
@@ -32,6 +32,7 @@ class FetchedResource:
     media_type: str = ""
     charset: str | None = None
     warnings: tuple[Message, ...] = ()
+    partial: bool = False
 
 
 class Fetcher(Protocol):

@@ -24,6 +24,7 @@ from tabane.reader.fetching.network import GuardedHttpClient, RequestTurns, Sour
 from tabane.reader.fetching.network import source as local_address
 from tabane.reader.fetching.responses import (
     TransientFetchError,
+    UnfinishedBody,
     body,
     kept,
     late,
@@ -40,6 +41,7 @@ ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 _MOVED = (301, 302, 303, 307, 308)
 _PASSING = (429, 502, 503, 504)
 _WALLED = frozenset({401, 403, 405, 429, 503})  # statuses of pages that check for bots
+_TEXT_SHARE = 0.98  # of the time of a read, in which a text has to come: the rest is to end it
 _SMALL, _SOON = 65_536, 1.0  # bytes and seconds of a body that nobody wants
 
 _OURS = frozenset({
@@ -73,7 +75,8 @@ class RedirectChain:
 
     ``judge`` is called before each hop: may robots read it? ``within`` says whether a redirect may lead to
     an address: one that may not raises ReadError, cause ``outside``. ``cut``: a body longer than ``limit`` is
-    cut there, without an error. ``phase`` names the current step, for the error of a timeout.
+    cut there, without an error. ``until``: the time of the event loop at which a text is cut off, with a
+    warning; other bodies fail. ``phase`` names the current step, for the error of a timeout.
 
     Cookies that a hop sets are sent to later ones. ``cookies`` are imported: they are sent until a hop leads
     to where they do not belong, and not again after it, because another host must not send the reader back
@@ -89,7 +92,9 @@ class RedirectChain:
         limit: int | None = None,
         cut: bool = False,
         cookies: SentCookies | None = None,
+        until: float | None = None,
     ) -> None:
+        self._until = until
         self._ground, self._judge, self._cut, self._sent = ground, judge, cut, cookies
         self._within = within
         self._limit = ground.policy.max_bytes if limit is None else limit
@@ -208,10 +213,31 @@ class RedirectChain:
                 raise walled(status, at.authority, vendor)
             raise TransientFetchError(error, wait) if status in _PASSING else error
         self.phase = say("the page at {host}", host=at.authority)
-        data = b"" if status in (204, 205, 304) else await body(
-            response.stream, headers, self._limit, cut=self._cut)  # fmt: skip
         kind, charset = media(headers.get("content-type", ""))
-        return FetchedResource(at.url, status, kept(headers), data, kind, charset)
+        data, late_warnings = b"", tuple[Message, ...]()
+        if status not in (204, 205, 304):
+            until = self._until if _is_readable_in_part(kind) else None
+            try:
+                data = await body(response.stream, headers, self._limit, cut=self._cut, until=until)
+            except UnfinishedBody as unfinished:
+                data = unfinished.data
+                if not data.strip():
+                    raise late(self.phase, self._ground.policy.timeout) from None
+                late_warnings = (
+                    say(
+                        "The server is slow. The page was cut off after {seconds:g} s, so its end is "
+                        "missing. The setting reader_timeout can allow more.",
+                        seconds=self._ground.policy.timeout,
+                    ),
+                )
+        return FetchedResource(
+            at.url, status, kept(headers), data, kind, charset, late_warnings, partial=bool(late_warnings)
+        )
+
+
+def _is_readable_in_part(kind: str) -> bool:
+    """Return whether the beginning of a body of this media type can be read without its end."""
+    return kind.startswith("text/") or kind == "application/xhtml+xml"
 
 
 async def _drain_body(response: StreamedResponse) -> bytes:
@@ -310,7 +336,8 @@ class PolicySession:
         """
         policy = self.context.policy
         judge = self.robots.judge if policy.robots else None
-        chain = RedirectChain(self.context, judge, within=within, cookies=cookies)
+        until = asyncio.get_running_loop().time() + policy.timeout * _TEXT_SHARE
+        chain = RedirectChain(self.context, judge, within=within, cookies=cookies, until=until)
         try:
             async with asyncio.timeout(policy.timeout) as limit:
                 return await chain.go(url, headers, accept)

@@ -252,24 +252,36 @@ def _load_module(*names: str) -> Any | None:
 
 
 async def body(
-    stream: AsyncIterator[bytes], headers: Mapping[str, str], limit: int, *, cut: bool = False
+    stream: AsyncIterator[bytes],
+    headers: Mapping[str, str],
+    limit: int,
+    *,
+    cut: bool = False,
+    until: float | None = None,
 ) -> bytes:
     """Return the whole body, decompressed.
 
     ``limit`` applies to the bytes as transferred and as decompressed. Beyond it, ReadError ``large`` is
     raised at once; with ``cut``, the bytes within the limit are returned. Raises ReadError ``broken`` if the
-    body is not compressed as its headers say.
+    body is not compressed as its headers say. Raises UnfinishedBody at the time ``until`` of the event loop.
     """
     length = declared(headers)
     if length is not None and length > limit and not cut:
         raise _too_large(limit)
     whole = bytearray()
     try:
-        async with aclosing(_read_pieces(stream, headers.get("content-encoding", ""), limit)) as pieces:
+        async with (
+            asyncio.timeout_at(until) as timer,
+            aclosing(_read_pieces(stream, headers.get("content-encoding", ""), limit)) as pieces,
+        ):
             async for piece in pieces:
                 whole += piece
                 if len(whole) > limit:
                     raise _BodyTooLarge
+    except TimeoutError:
+        if timer.expired():
+            raise UnfinishedBody(bytes(whole)) from None
+        raise
     except _BodyTooLarge:
         if not cut:
             raise _too_large(limit) from None
@@ -281,6 +293,14 @@ async def body(
         ) from None
     del whole[limit:]
     return bytes(whole)
+
+
+class UnfinishedBody(Exception):
+    """The time was over before the end of a body. ``data`` is what came until then."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__(len(data))
+        self.data = data
 
 
 class _BodyTooLarge(Exception):

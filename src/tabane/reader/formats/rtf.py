@@ -37,7 +37,8 @@ _NOT_TEXT = frozenset({
     "listtable", "listoverridetable", "rsidtbl", "generator", "xmlnstbl", "filetbl", "revtbl", "template",
     "header", "headerl", "headerr", "headerf", "footer", "footerl", "footerr", "footerf", "private",
     "xe", "tc", "bkmkstart", "bkmkend", "pntxta", "pntxtb", "atnid", "atnauthor", "annotation",
-    "formfield", "nonshppict", "shpinst", "shprslt", "do", "falt", "panose", "fontemb", "operator", "company", "manager",
+    "formfield", "nonshppict", "shpinst", "shprslt", "do", "falt", "panose", "fontemb", "operator", "company",
+    "manager",
     "keywords", "doccomm", "hlinkbase", "subject", "category", "comment", "creatim", "revtim",
     "printim", "buptim", "mmathPr",
 })  # fmt: skip
