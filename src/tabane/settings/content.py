@@ -186,7 +186,7 @@ class ContentSettings:
         ("never", "assistants", "always"),
         say(
             "When a site's robots.txt decides whether a page is read: for requests of an "
-            "assistant, always, or never. A page that a person names is not a crawl."
+            "assistant, always, or never. A page that a person names is not a crawl; a whole site is."
         ),
     )
     reader_size: int = option.size(

@@ -141,6 +141,6 @@ class SiteOperations:
                     del self._jobs[place]
                 ended.set()
 
-        title = say("Reading {site}", site=wish.start)
+        title = say("Reading {site}", site=wish.start.partition("://")[2])
         begun = self._jobs[place] = SiteJob(self._starter.start(name, title, work, caller), ended)
         return begun
