@@ -135,7 +135,7 @@ def test_of_a_text_that_is_visible_the_sentences_that_are_not_stay_out() -> None
         f"<script type=math/tex>{EVIL * 300}</script>",
         f"<math alttext='{EVIL * 300}'><mi>x</mi></math>",
         f"<math><mi>x</mi><annotation encoding='application/x-tex'>{EVIL * 300}</annotation></math>",
-        "<img src=/f.svg><span style='display:none'><math alttext='Quill asks for every letter'><mi>x</mi></math></span>",
+        "<img src=/f.svg><b hidden><math alttext='Quill asks for every letter'><mi>x</mi></math></b>",
         f"<img class=emoji src=/smile.png alt='{EVIL * 300}'>",
         f"<link rel=alternate type=text/markdown title='{EVIL * 300}' href=/x.md>",
     ],

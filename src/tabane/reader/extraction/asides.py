@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import accumulate, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from tabane.reader.extraction.blocks import BlockSegmentation, ContentBlock, ElementBox, nearest, up
 
@@ -278,6 +278,16 @@ class _Range:
     end: int
 
 
+class _Story(NamedTuple):
+    """The names of the box of a story, "" for none, and the ``id()`` of the box."""
+
+    name: str = ""
+    box: int = 0
+
+
+_NO_STORY = _Story()
+
+
 class _Page:
     """The blocks of a page, with sums that every rule asks for."""
 
@@ -291,10 +301,11 @@ class _Page:
         self._linked = [0, *accumulate(block.linked for block in self.blocks)]
         self._links = [0, *accumulate(block.links for block in self.blocks)]
         self._longest_plain = [block.letters - block.linked for block in self.blocks]
-        known: dict[int, str] = {}
-        self._story_names = [self._name_of_story(block, known) for block in self.blocks]
+        known: dict[int, _Story] = {}
+        self._stories = [self._story_around(block, known) for block in self.blocks]
         plain = (
-            number if name else 0 for number, name in zip(self._longest_plain, self._story_names, strict=True)
+            number if story.name else 0
+            for number, story in zip(self._longest_plain, self._stories, strict=True)
         )
         self._story = [0, *accumulate(plain)]
 
@@ -319,11 +330,11 @@ class _Page:
     def story(self) -> int:
         return self._story[-1]
 
-    def _name_of_story(self, block: ContentBlock, known: dict[int, str]) -> str:
-        """Return the name of the story that prose is in, "" if it is in none, or in a comment."""
+    def _story_around(self, block: ContentBlock, known: dict[int, _Story]) -> _Story:
+        """Return the story that prose is in, or none if it is in none, or in a comment."""
         if block.letters - block.linked <= _PROSE:
-            return ""
-        return nearest(block.box, known, _story_name, "")
+            return _NO_STORY
+        return nearest(block.box, known, _story_of, _NO_STORY)
 
     def _mark(self, run: _Range) -> None:
         self.found[run.first : run.end] = [True] * (run.end - run.first)
@@ -354,7 +365,7 @@ class _Page:
         """Return whether the story is before these blocks, not in them, and not only their occasion.
 
         Boxes with the names of a story, such as ``post-body``, may be in comments too. If the story before
-        them has the same names, they are posts of a thread.
+        them has the same names, they are posts of a thread. The box that the story is in may hold both.
         """
         before = self._story[run.first]
         most = (_MOST_DECLARED if self._is_declared_story else _MOST_TALK) * before
@@ -366,8 +377,9 @@ class _Page:
         self._steps -= run.end
         if self._steps <= 0:
             return False
-        within = {name for name in self._story_names[run.first : run.end] if name}
-        return within.isdisjoint(self._story_names[: run.first])
+        stories = frozenset(story for story in self._stories[: run.first] if story.name)
+        within = {story.name for story in self._stories[run.first : run.end] if story not in stories}
+        return within.isdisjoint(story.name for story in stories)
 
     def _is_talk(self, run: _Range) -> bool:
         """Return whether people answer each other below the story: they have buttons or a form
@@ -555,12 +567,14 @@ def _is_named_comments(box: ElementBox) -> bool:
     return box.element.tag not in _PAGES and _names_match(_COMMENTS_NAME, _names(box))
 
 
-def _story_name(box: ElementBox) -> str | None:
-    """Return the name of a box of a story, "" for one of comments, None for others."""
+def _story_of(box: ElementBox) -> _Story | None:
+    """Return the story that a box is, none for one of comments, and None for others."""
     if _is_named_comments(box):
-        return ""
+        return _NO_STORY
     named = box.element.get("itemprop") in ("articleBody", "text") or _names_match(_STORY_NAME, _names(box))
-    return f"{box.element.tag} {_names(box)}" if named or box.element.tag == "article" else None
+    return (
+        _Story(f"{box.element.tag} {_names(box)}", id(box)) if named or box.element.tag == "article" else None
+    )
 
 
 def _is_short(block: ContentBlock) -> bool:

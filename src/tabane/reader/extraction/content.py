@@ -646,7 +646,7 @@ def _shows_formula(element: Element) -> bool:
 
 
 def _name_formula_images(hidden: Sequence[Element]) -> None:
-    """Give each image beside a hidden formula its source, as MediaWiki and publishers have it for programs."""
+    """Give each image beside a hidden formula its source, which pages have for programs."""
     for element in hidden:
         math = element if element.tag == "math" else next(element.iter("math"), None)
         if math is None:
