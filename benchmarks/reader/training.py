@@ -40,15 +40,16 @@ from tabane.text.encodings import decode_leniently
 
 FILE = Path(__file__).parents[2] / "src/tabane/reader/extraction/forest.json.gz"
 SHAPE = {
-    "max_iter": 250, "learning_rate": 0.05, "max_leaf_nodes": 8, "max_features": 0.2,
+    "max_iter": 200, "learning_rate": 0.06, "max_leaf_nodes": 8, "max_features": 0.2,
     "l2_regularization": 20.0, "min_samples_leaf": 60, "max_bins": 63, "early_stopping": False,
 }  # fmt: skip
 MANUAL = 0.5  # weight of a page of documentation, whose labels are its container
-_MOST_BLOCKS = 500  # of a page that trees are grown on: manuals have thousands
+_MOST_BLOCKS = 350  # of a page that trees are grown on: manuals have thousands
+_LONGEST_MANUAL = 330_000  # characters: labels of longer ones take too long to find
 JAPANESE = 2.0  # weight of a page in Japanese: there are few
 _LENGTH = 600  # words of content that a page of which that is not known is taken to have
-NEWS_LIKE = 0.3  # weight of an article with parts of other pages: the article itself is there, too
-_GRAFTS = (1, 2)  # seeds: each gives another set of news-like pages
+NEWS_LIKE = 0.6  # weight of an article with parts of other pages: the article itself is there, too
+_GRAFTS = (1,)  # seeds: each gives another set of news-like pages
 PARTIAL = 0.7  # weight of a page of which only parts of its structure are known
 _ABOUT = (
     "Gradient-boosted trees over tabane.reader.extraction.blocks, grown by benchmarks.reader.training on a "
@@ -105,7 +106,12 @@ def lessons(files: Sequence[Path]) -> list[Lesson]:
 
     A page that is there with its text is not taken without it.
     """
-    golds = [gold for path in files for gold in pages(path)]
+    golds = [
+        gold
+        for path in files
+        for gold in pages(path)
+        if gold.kind != "manual" or len(gold.html) <= _LONGEST_MANUAL
+    ]
     golds += [made for seed in _GRAFTS for made in news_like(golds, seed)]
     found = [one for gold in golds if (one := lesson(gold)).rows]
     whole = {one.gold.url for one in found if one.gold.text}
@@ -182,8 +188,8 @@ def grown(lessons: Sequence[Lesson], without: Set[str] = frozenset()) -> Any:
 def _sample(one: Lesson) -> list[tuple[int, float]]:
     """Return numbers and weights of blocks of a page: of a very long one some, that weigh as much as all."""
     count = len(one.rows)
-    numbers = range(count)
-    if one.gold.kind == "manual" and count > _MOST_BLOCKS:
+    numbers: Sequence[int] = range(count)
+    if count > _MOST_BLOCKS:
         numbers = sorted(random.Random(one.gold.name).sample(numbers, _MOST_BLOCKS))
     return [(number, one.weights[number] * count / len(numbers)) for number in numbers]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import islice
 from typing import Any
 from urllib.parse import unquote
@@ -348,11 +349,8 @@ def _kind_of(box: ElementBox, unit: ElementBox) -> str:
     for at in islice(up(box), _WITHIN):
         if _is_figure(at):
             return "figure"
-        name = _name_of(at.element)
-        if _CARD.search(name):
-            return "link card"
-        if _ANY_CARD.search(name):
-            return "card"
+        if kind := _kind_by_name(_name_of(at.element)):
+            return kind
         if at is unit:
             break
     inner = next(iter(box.element), None)
@@ -362,7 +360,19 @@ def _kind_of(box: ElementBox, unit: ElementBox) -> str:
 
 
 def _is_figure(box: ElementBox) -> bool:
-    return box.element.tag in _FIGURES or _FIGURE.search(_name_of(box.element)) is not None
+    return box.element.tag in _FIGURES or _kind_by_name(_name_of(box.element)) == "figure"
+
+
+@lru_cache(2048)
+def _kind_by_name(name: str) -> str:
+    """Return what classes say that an element is: "figure", "link card", "card"; else ""."""
+    if not name:
+        return ""
+    if _FIGURE.search(name):
+        return "figure"
+    if _CARD.search(name):
+        return "link card"
+    return "card" if _ANY_CARD.search(name) else ""
 
 
 def _name_of(element: Element) -> str:

@@ -244,7 +244,7 @@ class _TreeStyles:
         self._quirks = matcher.quirks
         self._buckets: dict[str, list[_Entry]] = {}
         self._by_attribute: dict[str, list[_Entry]] = {}
-        self._known: dict[tuple[str, str | None, str | None], tuple[_Entries, _Entries, bool]] = {}
+        self._known: dict[tuple[str, str | None, str | None], tuple[_Entries, _Entries, _Entries]] = {}
         self._alike: dict[tuple[int, ElementPath], _Entries] = {}
         """Selectors that match, by the ``id()`` of those that may and the path of the parent."""
         self._gathered = 0
@@ -307,22 +307,22 @@ class _TreeStyles:
 
     def matching_entries(self, element: Element, attributes: Mapping[str, str]) -> tuple[_Entries, _Entries]:
         """Return the selectors that match by tag, id and classes alone, and the others that match."""
-        certain, possible, by_names = self._candidate_entries(
+        certain, named, others = self._candidate_entries(
             element, attributes.get("class"), attributes.get("id")
         )
         if self._by_attribute and attributes:
-            more = tuple(self._entries_by_attribute(attributes))
-            possible, by_names = (*possible, *more), by_names and not more
-        if not possible:
-            return certain, _NO_ENTRIES
-        if by_names and not self.matcher.spent:
+            others = (*others, *self._entries_by_attribute(attributes))
+        if self.matcher.spent:
+            return certain, self._matching(element, (*named, *others))
+        matching = _NO_ENTRIES
+        if named:
             # What is named alike, with ancestors named alike, matches alike.
-            place = id(possible), self.matcher.path_above(element)
-            matching = self._alike.get(place)
-            if matching is None:
-                matching = self._alike[place] = self._matching(element, possible)
-            return certain, matching
-        return certain, self._matching(element, possible)
+            place = id(named), self.matcher.path_above(element)
+            known = self._alike.get(place)
+            if known is None:
+                known = self._alike[place] = self._matching(element, named)
+            matching = known
+        return certain, (*matching, *self._matching(element, others)) if others else matching
 
     def _matching(self, element: Element, possible: _Entries) -> _Entries:
         """Return the selectors that match an element, of those that may."""
@@ -450,9 +450,9 @@ class _TreeStyles:
 
     def _candidate_entries(
         self, element: Element, written: str | None, key: str | None
-    ) -> tuple[_Entries, _Entries, bool]:
-        """Return the selectors that match all elements of this tag, id and classes, those that may, and
-        whether the names of its ancestors decide on all of these.
+    ) -> tuple[_Entries, _Entries, _Entries]:
+        """Return the selectors that match all elements of this tag, id and classes, those on which the names
+        of its ancestors decide, and the others that may match.
         """
         tag = element.tag
         signature = (tag, written, key)
@@ -479,8 +479,9 @@ class _TreeStyles:
                 (certain if one.alone else possible).append(one)
         possible.sort(key=lambda one: not one.hides)
         whole = tuple(certain)
-        by_names = all(one.settled and one.selector.by_names for one in possible)
-        found = self._interned.setdefault(whole, whole), tuple(possible), by_names
+        named = tuple(one for one in possible if one.settled and one.selector.by_names)
+        others = tuple(one for one in possible if not (one.settled and one.selector.by_names))
+        found = self._interned.setdefault(whole, whole), named, others
         self._known[signature] = found
         return found
 
