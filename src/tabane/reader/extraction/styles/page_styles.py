@@ -120,6 +120,8 @@ class PageStyles:
         properties = active(frozenset(effects))
         for tree in self._trees:
             tree.index_rules(properties, classes)
+        self.silent = all(tree.silent for tree in self._trees)
+        """Whether no sheet says anything."""
         if shadows and shadows.trees:
             self._match_trees(shadows, by_tree)
 
@@ -129,11 +131,6 @@ class PageStyles:
         limited = self._shadows is not None and self._shadows.limited
         return limited or any(tree.limited or tree.matcher.spent for tree in self._trees)
 
-    @property
-    def silent(self) -> bool:
-        """Whether no sheet says anything."""
-        return all(tree.silent for tree in self._trees)
-
     def specified(
         self, element: Element, attributes: Mapping[str, str], hints: Declarations = ()
     ) -> Specified:
@@ -142,7 +139,7 @@ class PageStyles:
         certain, found = _NO_ENTRIES, _NO_ENTRIES
         if self._matched is not None:
             certain, found = self._matched.get(element, (certain, found))
-        elif not self._document.silent:
+        elif not self.silent:
             certain, found = self._document.matching_entries(element, attributes)
         if not certain and not found and not style and not hints:
             return _NOTHING
