@@ -235,6 +235,7 @@ def _complete_list(places: _Places, kept: list[bool], box: ElementBox, first: in
 
 def _keep_figures(places: _Places, kept: list[bool]) -> None:
     """Keep figures, captions, titles of listings and link cards amid kept text, and figures at its end."""
+    _complete_cards(places, kept)
     filled: set[int] = set()
     for number, keep in enumerate(kept):
         if keep:
@@ -265,6 +266,22 @@ def _keep_figures(places: _Places, kept: list[bool]) -> None:
         if not belongs and any(blocks[each].pieces for each in run):
             before = -1
         number = run[-1] + 1
+
+
+def _complete_cards(places: _Places, kept: list[bool]) -> None:
+    """Keep the whole of each link card of which a part was kept."""
+    seen: set[int] = set()
+    for number, keep in enumerate(tuple(kept)):
+        if not keep:
+            continue
+        around = islice(up(places.blocks[number].box), _WITHIN)
+        cards = [at for at in around if _kind_by_name(_name_of(at.element)) == "link card"]
+        if not cards or id(cards[-1]) in seen:
+            continue
+        seen.add(id(cards[-1]))
+        if cards[-1].letters <= _LONGEST_CARD and not _is_foreign(cards[-1], places, _FOREIGN):
+            for each in places.of(cards[-1]):
+                kept[each] = kept[each] or bool(places.blocks[each].pieces)
 
 
 def _next_kept(kept: Sequence[bool]) -> list[int]:
