@@ -51,7 +51,7 @@ class _Enclosure:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _FeedEntry:
     """An entry. ``html`` is its text as HTML, or as plain text without any mark of it."""
 
     title: str
@@ -69,7 +69,7 @@ class _EntryWriter:
         self._url, self._start = url, process_time()
         self.hidden = self.without_text = 0
 
-    def written(self, entry: _Entry) -> str:
+    def written(self, entry: _FeedEntry) -> str:
         """Return an entry with its heading; without its text if there is no time left."""
         title = spans.inline(_one_line(entry.title))
         where = entry.where
@@ -124,7 +124,7 @@ def _one_line(text: str) -> str:
     return " ".join((visible_text(text) if _MARKED.search(text) else text).split())
 
 
-def _written_feed(page: Page, about: str, entries: Iterable[_Entry], count: int) -> Page:
+def _written_feed(page: Page, about: str, entries: Iterable[_FeedEntry], count: int) -> Page:
     writer = _EntryWriter(page.url)
     parts = [spans.lines(spans.inline(_one_line(about))), *map(writer.written, entries)]
     text, cut = bounded("\n\n".join(part for part in parts if part))
@@ -146,8 +146,8 @@ def _written_feed(page: Page, about: str, entries: Iterable[_Entry], count: int)
 # -- RSS, RDF and Atom -------------------------------------------------------------------------------
 
 
-def _xml_entry(entry: etree._Element, url: str) -> _Entry:
-    return _Entry(
+def _xml_entry(entry: etree._Element, url: str) -> _FeedEntry:
+    return _FeedEntry(
         _child_text(entry, "title"),
         address(_entry_address(entry), url) or "",
         _entry_date(entry),
@@ -286,9 +286,9 @@ def json_feed_page(feed: Mapping[str, Any], url: str) -> Page:
     return _written_feed(page, about, (_json_entry(each, url) for each in items[:_ENTRIES]), len(items))
 
 
-def _json_entry(item: Mapping[str, Any], url: str) -> _Entry:
+def _json_entry(item: Mapping[str, Any], url: str) -> _FeedEntry:
     text = _string(item, "content_text") or _string(item, "summary")
-    return _Entry(
+    return _FeedEntry(
         _string(item, "title"),
         address(_string(item, "url") or _string(item, "external_url"), url) or "",
         _iso_date(_string(item, "date_published") or _string(item, "date_modified")),

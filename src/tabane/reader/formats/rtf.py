@@ -66,7 +66,7 @@ class _State:
 
 
 @dataclass(slots=True)
-class _Paragraph:
+class _RtfParagraph:
     """Runs of text with the address that they link to; ``level`` is that of a heading, 0 for none.
 
     ``bullet`` is the mark of an item of a list, as Markdown.
@@ -134,7 +134,7 @@ class _RtfReader:
         self._rgb: dict[str, int] = {}
         self._instruction = ""
         self._links: list[tuple[int, str]] = []
-        self._paragraph = _Paragraph()
+        self._paragraph = _RtfParagraph()
         self._cells: list[str] = []
         self._cell: list[str] = []
         self._rows: list[list[str]] = []
@@ -328,7 +328,7 @@ class _RtfReader:
 
     def _end_paragraph(self) -> None:
         text, level, bullet = self._paragraph.markdown(), self._paragraph.level, self._paragraph.bullet
-        self._paragraph = _Paragraph()
+        self._paragraph = _RtfParagraph()
         if self._in_table:
             if text:
                 self._cell.append(text)
