@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +52,7 @@ class Desk:
 
     site: Site
     home: Path
+    later: float = 0.0
     waits: list[float] = field(default_factory=list)
     saved: dict[str, str] = field(default_factory=dict)
     saves: list[str] = field(default_factory=list)
@@ -60,7 +62,7 @@ class Desk:
     async def read(self, path: str = "/guide/", *, told: Told | None = None, **wish: Any) -> dict[str, Any]:
         """Read the site as a hub of this home does, with a page cache; each time as after a restart."""
         fetcher = PageFetcher(lambda: self.site.policy(**({"robots": True, "retries": 0} | self.policy)))
-        file = SiteFile(self.home)
+        file = SiteFile(self.home, lambda: time.time() + self.later)
 
         async def sleep(seconds: float) -> None:
             self.waits.append(seconds)
@@ -159,6 +161,17 @@ async def test_a_reading_that_was_stopped_goes_on_where_it_ended(desk: Desk) -> 
     assert found["new"] == 4
     asked = desk.asked()
     assert len(asked) == len(set(asked)) == 4
+
+
+async def test_a_reading_that_was_stopped_long_ago_begins_again(desk: Desk) -> None:
+    furnish(desk.site)
+    with pytest.raises(asyncio.CancelledError):
+        await desk.read(told=Told(stop_at=2))
+    desk.site.put("/guide/a.html", page("A is another one now", "b.html"))
+    desk.later = 90_000.0
+    found = await desk.read()
+    assert not found["continued"]
+    assert (found["changed"], found["unchanged"], found["new"]) == (1, 1, 1)
 
 
 async def test_a_page_that_was_fetched_but_not_finished_is_not_requested_again(desk: Desk) -> None:

@@ -36,6 +36,9 @@ VERSION = 1
 MOST_PAGES = 50_000
 """Pages of a site that are known at most."""
 
+LONGEST_STOP = 86_400.0
+"""Seconds after which a run that was stopped is not continued: what it has read may have changed."""
+
 MOST_SHOWN = 50
 """Pages of each outcome that a report names."""
 
@@ -58,7 +61,7 @@ READ = ("new", "changed", "unchanged")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS site(
   id INTEGER PRIMARY KEY, start TEXT NOT NULL UNIQUE, origin TEXT NOT NULL DEFAULT '',
-  folder TEXT NOT NULL DEFAULT '', ended REAL NOT NULL DEFAULT 1,
+  folder TEXT NOT NULL DEFAULT '', began REAL NOT NULL DEFAULT 0, ended REAL NOT NULL DEFAULT 1,
   listed INTEGER NOT NULL DEFAULT 0, indexed INTEGER NOT NULL DEFAULT 1
 );
 CREATE TABLE IF NOT EXISTS page(
@@ -159,7 +162,7 @@ class SiteFile:
         self._database: sqlite3.Connection | None = None
 
     async def begin(self, start: str) -> SiteRun:
-        """Begin a run from a start page, or continue the one that did not end."""
+        """Begin a run from a start page, or continue the one that was stopped less than a day ago."""
         return await self._run(self._begin, start)
 
     async def settle(self, site: int, scope: SiteScope, indexed: bool) -> None:
@@ -278,10 +281,14 @@ class SiteFile:
     def _begin(self, start: str) -> SiteRun:
         with self._open() as database:
             database.execute("INSERT OR IGNORE INTO site(start) VALUES(?)", (start,))
-            (site, origin, folder, ended, listed, indexed) = database.execute(
-                "SELECT id, origin, folder, ended, listed, indexed FROM site WHERE start = ?", (start,)
+            (site, origin, folder, began, ended, listed, indexed) = database.execute(
+                "SELECT id, origin, folder, began, ended, listed, indexed FROM site WHERE start = ?", (start,)
             ).fetchone()
-            if ended:
+            (last,) = database.execute(
+                "SELECT coalesce(max(checked), 0) FROM page WHERE site = ?", (site,)
+            ).fetchone()
+            is_new = ended or self._clock() - max(began, last) > LONGEST_STOP
+            if is_new:
                 # Pages that were read before are read again, nearest first. Others are found again.
                 listed = 0
                 database.execute(
@@ -292,10 +299,12 @@ class SiteFile:
                     "UPDATE page SET state = 'waiting', reason = '', other = '', canonical = 0, put = 0, "
                     "lastmod = '' WHERE site = ?", (site,),
                 )  # fmt: skip
-                database.execute("UPDATE site SET ended = 0, listed = 0 WHERE id = ?", (site,))
+                database.execute(
+                    "UPDATE site SET began = ?, ended = 0, listed = 0 WHERE id = ?", (self._clock(), site)
+                )
                 _add(database, site, [FoundPage(start, 0)])
             scope = SiteScope(origin, folder) if folder else None
-            return SiteRun(site, scope, not ended, bool(listed), bool(indexed))
+            return SiteRun(site, scope, not is_new, bool(listed), bool(indexed))
 
     def _settle(self, site: int, scope: SiteScope, indexed: bool) -> None:
         with self._open() as database:

@@ -18,7 +18,7 @@ from tabane.errors import Forbidden, HubError, ReadError, StoreError, TabaneErro
 from tabane.messages import Lang, Message, say
 from tabane.operations import Progress
 from tabane.reader.crawling.addresses import SiteScope, address_key, most_alike, plain_address, scope_of
-from tabane.reader.crawling.discovery import PageLinks, links_of, links_of_markdown, sitemap_of
+from tabane.reader.crawling.discovery import PageLinks, SitemapEntry, links_of, links_of_markdown, sitemap_of
 from tabane.reader.crawling.site_file import (
     READ,
     FoundPage,
@@ -344,10 +344,7 @@ class SiteReading:
             if sitemap.nested:
                 todo += [entry.url for entry in sitemap.entries[:MOST_SITEMAPS]]
                 continue
-            for entry in sitemap.entries:
-                address = scope.address(_with_scheme(entry.url, base))
-                if address is not None:
-                    found.append(FoundPage(address, 1, entry.changed))
+            found += await asyncio.to_thread(_listed_pages, scope, sitemap.entries)
         if self._wish.depth is not None:
             known = [await self._file.known(self._run.site, page.url) for page in found]
             found = [page for page, state in zip(found, known, strict=True) if state is not None]
@@ -360,10 +357,21 @@ def _addresses(scope: SiteScope, links: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(address for link in links if (address := scope.address(link)) is not None))
 
 
+def _listed_pages(scope: SiteScope, entries: Iterable[SitemapEntry]) -> list[FoundPage]:
+    """Return the pages of a site among the entries of a sitemap."""
+    base = target(scope.url)
+    found = ((scope.address(_with_scheme(entry.url, base)), entry.changed) for entry in entries)
+    return [FoundPage(address, 1, changed) for address, changed in found if address is not None]
+
+
 def _with_scheme(url: str, base: Target) -> str:
     """Return an address of a sitemap with the scheme of the site: sitemaps often have an older one."""
-    parts = urlsplit(url)
-    same = parts.hostname == base.host and {parts.scheme, base.scheme} == {"http", "https"} and not parts.port
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return url
+    same = parts.hostname == base.host and {parts.scheme, base.scheme} == {"http", "https"} and not port
     return parts._replace(scheme=base.scheme).geturl() if same else url
 
 
