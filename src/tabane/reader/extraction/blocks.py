@@ -472,7 +472,8 @@ def rows(
     heading = [0.0, 0.0, 0.0]
     titles = _title_headings(blocks, title)
     apart = _steps_apart(best)
-    top = min(titles) if titles else _first_title(blocks)
+    tops = titles or [number for number, block in enumerate(blocks) if block.box.element.tag == "h1"]
+    top = min(tops, default=None)
     of_title = {} if top is None else _steps_apart(blocks[top].box)
     chosen = None if only is None else frozenset(only)
     prose = _prose(own, chosen)
@@ -520,11 +521,6 @@ def rows(
 def _steps_apart(box: ElementBox) -> dict[int, int]:
     """Return by the ``id()`` of each box around one how many steps up it is, at most ``_FAR_APART``."""
     return {id(at): min(_FAR_APART, box.depth - at.depth) for at in up(box)}
-
-
-def _first_title(blocks: Sequence[ContentBlock]) -> int | None:
-    """Return the number of the first block that is an h1."""
-    return next((number for number, block in enumerate(blocks) if block.box.element.tag == "h1"), None)
 
 
 class _BlockFeatures:
