@@ -26,7 +26,8 @@ from tabane.reader.formats.pdf.paragraphs import LINK_END, LINK_START, LINK_TEXT
 from tabane.reader.markdown import spans
 
 _MOST = 2000  # annotations of a page
-_LONGEST = 20_000  # characters of a value
+_LONGEST = 5000  # characters of a value
+_VALUES = 50_000  # characters of the values of a page
 _TESTS = 1_000_000  # of links with words
 _HIDDEN = 1 << 1 | 1 << 5  # flags Hidden and NoView
 _PASSWORD = 1 << 13
@@ -115,6 +116,7 @@ class _AnnotationReader:
         self._raw = raw
         self._page, self._frame, self._form = page, frame, form
         self._traits, self._found = traits, found
+        self._left = _VALUES
 
     def keeps(self, handle: Any) -> bool | None:
         """Return whether an annotation is drawn into the page; None if it stays as it is."""
@@ -131,7 +133,7 @@ class _AnnotationReader:
             has_text = kind in (raw.FPDF_ANNOT_WIDGET, raw.FPDF_ANNOT_FREETEXT)
             self._found.hidden += has_text and bool(self._text(handle, b"Contents") or self._value(handle))
             return False
-        drawn = self._has_appearance(handle)
+        drawn = bool(raw.FPDFAnnot_HasKey(handle, b"AP"))
         if kind == raw.FPDF_ANNOT_WIDGET and self._form:
             drawn = self._keeps_field(handle, box, drawn=drawn)
         elif kind == raw.FPDF_ANNOT_FREETEXT and not drawn:
@@ -162,9 +164,6 @@ class _AnnotationReader:
         if raw.FPDFAnnot_GetFlags(handle) & _HIDDEN:
             return False
         return not (self._traits.off and raw.FPDFAnnot_HasKey(handle, b"OC"))
-
-    def _has_appearance(self, handle: Any) -> bool:
-        return bool(self._raw.FPDFAnnot_HasKey(handle, b"AP"))
 
     def _keeps_field(self, handle: Any, box: PdfBox, *, drawn: bool) -> bool:
         raw = self._raw
@@ -225,8 +224,9 @@ class _AnnotationReader:
 
     def _read(self, get: Callable[..., int], *about: Any) -> str:
         length = min(get(*about, None, 0), _LONGEST * 2)
-        if length <= 2:
+        if length <= 2 or self._left <= 0:
             return ""
+        self._left -= length // 2
         buffer = create_string_buffer(length)
         get(*about, cast(buffer, POINTER(c_ushort)), length)
         return buffer.raw[: length - 2].decode("utf-16-le", "replace")

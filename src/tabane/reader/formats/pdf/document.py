@@ -278,22 +278,18 @@ class _DocumentReader:
     """Reads the pages of a document within its budget, and the links and forms on them."""
 
     def __init__(self, document: Any, body: bytes) -> None:
+        import pypdfium2
+
         self.document = document
         self.links = LinkTable()
         self._traits = document_traits(body)
         self._budget = PdfBudget()
         self._numbers = LineNumbers()
-        if self._traits.members:
-            self._judge_layers_rightly()
-        self._form = self._open_forms()
-
-    def _judge_layers_rightly(self) -> None:
-        import pypdfium2
-
-        changed = with_plain_members(self.document)
+        changed = with_plain_members(document) if self._traits.members else None
         if changed is not None:
-            self.document.close()
+            document.close()
             self.document = pypdfium2.PdfDocument(changed)
+        self._form = self._open_forms()
 
     def _open_forms(self) -> Any:
         """Return the environment of the document's forms, None without any.

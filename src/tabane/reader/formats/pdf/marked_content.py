@@ -19,6 +19,7 @@ from tabane.reader.formats.pdf.page_objects import page_objects
 
 _STREAM = re.compile(rb"/ObjStm\b[^\n]{0,2000}?>>\s*stream\r?\n|/ObjStm\b.{0,500}?>>\s*stream\r?\n", re.S)
 _OFF = re.compile(rb"/OFF\s*\[\s*\d|/OFF\s+\d+\s+\d+\s+R|/(?:BaseState|ViewState)\s*/OFF|/OCMD\b")
+_ESCAPED = re.compile(rb"/[A-Za-z]{0,11}#[0-7][0-9A-Fa-f]")  # a name of a pattern could be
 _STREAMS = 5000
 _INFLATED = 30_000_000  # bytes
 _COPIED = 60_000_000
@@ -40,15 +41,11 @@ def document_traits(body: bytes) -> DocumentTraits:
     """Return the traits of a file, by the names in it and in its streams of objects."""
     patterns = members = off = renew = False
     for part in _plain_parts(body):
-        patterns = patterns or b"PatternType" in part or (b"#" in part and _escaped(part))
+        patterns = patterns or b"PatternType" in part or _ESCAPED.search(part) is not None
         members = members or b"OCMD" in part
         off = off or _OFF.search(part) is not None
         renew = renew or re.search(rb"/NeedAppearances\s+true\b", part) is not None
     return DocumentTraits(patterns, members, off, renew)
-
-
-def _escaped(part: bytes) -> bool:
-    return re.search(rb"/[A-Za-z]{0,11}#[0-7][0-9A-Fa-f]", part) is not None
 
 
 def _plain_parts(body: bytes) -> Iterator[bytes]:
