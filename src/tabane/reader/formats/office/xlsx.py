@@ -277,7 +277,8 @@ class _SheetReader:
 
     def _add(self, row: int, values: dict[int, _CellValue]) -> None:
         """Keep the cells of a row that are in columns that are shown."""
-        for column in [each for each in values if self._hides_column(each)]:
+        shown = self._sized_columns if self._columns_are_hidden else values
+        for column in [each for each in values if each not in shown or each in self._hidden_columns]:
             del values[column]
             first = self._hidden_columns.get(column, 0)
             self.hidden += first not in self._columns_with_text
@@ -285,10 +286,6 @@ class _SheetReader:
         if values:
             self._cells[row] = values
             self.rows += 1
-
-    def _hides_column(self, column: int) -> bool:
-        unsized = self._columns_are_hidden and column not in self._sized_columns
-        return unsized or column in self._hidden_columns
 
     def _value(self, cell: etree._Element) -> _CellValue | None:
         kind = attribute(cell, "t") or "n"
