@@ -392,7 +392,10 @@ class CellStyles:
             int(number(attribute(entry, "numFmtId"))): attribute(entry, "formatCode") or ""
             for entry in _children(part, "numFmts")
         }
-        fonts = [self._font(entry) for entry in _children(part, "fonts")]
+        fonts = [  # the color, and whether it is too small to be seen
+            (self.color(named_child(entry, "color")), is_tiny(number(value_of(entry, "sz"), 11)))
+            for entry in _children(part, "fonts")
+        ]
         fills = [self._fill(entry) for entry in _children(part, "fills")]
         self._formats: dict[int, NumberFormat] = {}
         self._styles = [self._style(entry, codes, fonts, fills) for entry in _children(part, "cellXfs")]
@@ -429,10 +432,6 @@ class CellStyles:
             color = hex_color(attribute(entry, "rgb"))
         tint = number(attribute(entry, "tint"))
         return tinted(color, max(min(tint, 1.0), -1.0)) if color is not None and tint else color
-
-    def _font(self, entry: etree._Element) -> tuple[Color | None, bool]:
-        """Return the color of a font, and whether it is too small to be seen."""
-        return self.color(named_child(entry, "color")), is_tiny(number(value_of(entry, "sz"), 11))
 
     def _fill(self, entry: etree._Element) -> Color | None:
         """Return a background; None if it is a pattern."""
