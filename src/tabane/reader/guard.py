@@ -278,13 +278,12 @@ def _ascii_host(host: str) -> str:
         import idna
 
         plain = idna.uts46_remap(host, std3_rules=False, transitional=False)
-        return ".".join(map(_ascii_label, plain.split("."))).lower()
+        return ".".join(
+            label if label.isascii() else "xn--" + label.encode("punycode").decode("ascii")
+            for label in plain.split(".")
+        ).lower()
     except (UnicodeError, ValueError):  # IDNAError is a UnicodeError
         raise _bad_url(say("the host in the URL is not a valid name.")) from None
-
-
-def _ascii_label(label: str) -> str:
-    return label if label.isascii() else "xn--" + label.encode("punycode").decode("ascii")
 
 
 def _ipv4_of_number(host: str) -> Address:

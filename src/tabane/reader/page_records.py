@@ -123,7 +123,10 @@ def cut(page: Page, key: str, measure: Measure, *, raw: bool) -> PagePassages:
     text.
     """
     text = page.markdown
-    spans = _even_chunks(text) if raw else chunks(text, "markdown", measure)
+    if raw:  # it is cached for paging, not for search
+        spans = [Chunk(at, min(at + 200_000, len(text)), ()) for at in range(0, len(text), 200_000)]
+    else:
+        spans = chunks(text, "markdown", measure)
     pieces, records = [], {}
     seen: Counter[str] = Counter()
     for span in spans:
@@ -165,11 +168,6 @@ def together(pieces: Sequence[PassageSpan], records: Sequence[Record | None]) ->
 def meaning(record: Record) -> str:
     """Return the text of a passage to embed: its headings, then its text without the addresses of links."""
     return "\n".join(filter(None, (record.texts.get(TITLE), without_links(record.texts.get(TEXT, "")))))
-
-
-def _even_chunks(text: str, most: int = 200_000) -> list[Chunk]:
-    """Return pieces of so many characters, for text that is cached for paging, not for search."""
-    return [Chunk(at, min(at + most, len(text)), ()) for at in range(0, len(text), most)]
 
 
 def digest(text: str) -> str:

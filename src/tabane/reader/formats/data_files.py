@@ -376,14 +376,10 @@ def _join_tables(cells: Cells, ranges: list[CellRange]) -> list[CellRange]:
             and area.top == before.bottom + 2
             and (area.left, area.right) == (before.left, before.right)
             and area.left < area.right
-            and not _is_head(cells[area.top])
+            # A head has words only.
+            and any(not text or any(map(str.isdigit, text)) for text in cells[area.top].values())
         ):
             joined[-1] = CellRange(before.top, before.left, area.bottom, area.right)
         else:
             joined.append(area)
     return joined
-
-
-def _is_head(row: Mapping[int, str]) -> bool:
-    """Return whether a row has words only, as heads have."""
-    return all(text and not any(char.isdigit() for char in text) for text in row.values())

@@ -118,9 +118,7 @@ class _MailReader:
             elif kind in ("text/plain", "text/html") and part.get_content_disposition() != "attachment":
                 self._write(self._text(part, kind))
             else:
-                name = " ".join(_words(str(part.get_filename() or "")).split())[:300]
-                size = len(_payload(part))
-                attached.append(f"- {spans.inline(name) or '–'} ({kind[:100]}, {size:,} bytes)")
+                attached.append(_attachment(part, kind))
         if attached:
             self._write("**Attachments:**\n\n" + "\n".join(attached))
 
@@ -154,6 +152,12 @@ def _alternative(part: Mail) -> list[Mail]:
         if found := [each for each in inner if each.get_content_type() in wanted]:
             return found[-1:]
     return inner[-1:]
+
+
+def _attachment(part: Mail, kind: str) -> str:
+    name = " ".join(_words(str(part.get_filename() or "")).split())[:300]
+    size = len(_payload(part))
+    return f"- {spans.inline(name) or '–'} ({kind[:100]}, {size:,} bytes)"
 
 
 def _plain_markdown(text: str, *, flowed: bool) -> str:

@@ -126,7 +126,10 @@ class AnyPageAdapter:
                 return whole
             notes = (*notes, *failed)
         if extracted is not None:
-            notes = (*notes, *map(_elsewhere_note, _marked_addresses(extracted, ELSEWHERE)))
+            notes += tuple(
+                say("The page shows a frame of another site. To read that, use: {url}", url=address)
+                for address in _marked_addresses(extracted, ELSEWHERE)
+            )
         if tools.scrolls:
             scrolled, why_not = await _scroll_page(way[-1], self._renderer, tools)
             if scrolled is not None:
@@ -178,7 +181,9 @@ class AnyPageAdapter:
         failed: ReadError | None = None
         if little and hints.programs and self._renderer is not None:
             rendered, failed = await _render(url, self._renderer, tools)
-            if rendered is not None and (page is None or _is_fuller(rendered, page)):
+            if rendered is not None and (
+                page is None or page.way == _FOR_MACHINES or tokens(rendered.markdown) > tokens(page.markdown)
+            ):
                 return rendered
         if page is None or (hints.programs and tokens(page.markdown) < NEXT_TO_NOTHING):
             return await _last_resort(url, fetched, _best_reason(why, hints.programs, failed), tools)
@@ -261,10 +266,6 @@ def _marked_addresses(page: Page, mark: str) -> list[str]:
     return [each.removeprefix(mark) for each in page.onward if each.startswith(mark)]
 
 
-def _elsewhere_note(address: str) -> Message:
-    return say("The page shows a frame of another site. To read that, use: {url}", url=address)
-
-
 def _also_said(error: ReadError, notes: tuple[Message, ...]) -> ReadError:
     """Return the error of a page without content, with what was found out about its frames."""
     if not notes or error.cause not in _NOTHING_FOUND:
@@ -339,11 +340,6 @@ def _says_the_same(better: Page, page: Page | None) -> bool:
     if tokens(better.markdown) * 2 < tokens(page.markdown):
         return False
     return overlaps(without_links(page.markdown), without_links(better.markdown))
-
-
-def _is_fuller(rendered: Page, page: Page) -> bool:
-    """Return whether a rendered page shows more than its HTML contained."""
-    return page.way == _FOR_MACHINES or tokens(rendered.markdown) > tokens(page.markdown)
 
 
 async def _fetch_markdown(url: str, tools: ReadingTools) -> Page | None:
