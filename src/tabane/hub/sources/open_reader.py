@@ -77,7 +77,7 @@ class OpenReader:
             self.conversion,
             self.conversion.shown,
         )
-        self._site_fetching = PageFetcher(lambda: site_policy(self._context.settings))
+        self._site_fetching = PageFetcher(self._site_policy)
         self._site_file = SiteFile(context.home)
         self.operations = self._make_operations(cache, documents)
         self.sites = self._make_site_operations(cache, documents, jobs)
@@ -115,8 +115,8 @@ class OpenReader:
         )
 
     def _make_site_operations(self, cache: PageCache, documents: DocumentStore, jobs: Jobs) -> SiteOperations:
-        context, conversion = self._context, self.conversion
-        adapters, general = all_site_adapters(context.secret), AnyPageAdapter(self._rendering)
+        conversion = self.conversion
+        adapters, general = all_site_adapters(self._context.secret), AnyPageAdapter(self._rendering)
 
         def reader(fetcher: Fetcher) -> UrlReader:
             return UrlReader(
@@ -124,7 +124,7 @@ class OpenReader:
                 adapters,
                 cache,
                 general=general,
-                rules=lambda: replace(self._reading_rules(), fresh=0),  # each page is asked for
+                rules=self._site_rules,
                 show=conversion.shown,
             )
 
@@ -135,7 +135,7 @@ class OpenReader:
             documents.remember,
             jobs,
             self._private,
-            lambda: context.settings.reader_fresh * 60,
+            self._reading_rules,
         )
 
     # -- what the settings say now -------------------------------------------------------------------
@@ -149,6 +149,18 @@ class OpenReader:
         settings = self._context.settings
         return ReadingRules(settings.reader_sites_off, settings.reader_fresh * 60)
 
+    def _site_rules(self) -> ReadingRules:
+        """Return the rules for whole sites: each page is asked for."""
+        return replace(self._reading_rules(), fresh=0)
+
+    def _site_policy(self) -> Policy:
+        """Return the network permissions for whole sites: robots.txt applies to people, too.
+
+        A page that fails is tried once more after the others.
+        """
+        settings = self._context.settings
+        return replace(reading_policy(settings, False), robots=settings.reader_robots != "never", retries=0)
+
     def _may_use_cookies(self, caller: Caller) -> bool:
         """Return whether a caller may read pages with imported cookies. A profile takes that away, too."""
         choice = self._context.settings.reader_cookies
@@ -159,14 +171,6 @@ class OpenReader:
 
     async def _collection(self) -> Collection:
         return await self._stores.collection(DOMAIN, SHAPE)
-
-
-def site_policy(settings: Settings) -> Policy:
-    """Return the network permissions for whole sites: robots.txt applies to people, too.
-
-    A page that fails is tried once more after the others.
-    """
-    return replace(reading_policy(settings, False), robots=settings.reader_robots != "never", retries=0)
 
 
 def reading_policy(settings: Settings, assistant: bool) -> Policy:

@@ -24,7 +24,7 @@ from tabane.reader.guard import target
 from tabane.reader.operations import PrivateReader, Remember
 from tabane.reader.page import Page
 from tabane.reader.table import DEFAULT_OF_SITE, ReadSite
-from tabane.reader.url_reader import UrlReader
+from tabane.reader.url_reader import ReadingRules, UrlReader
 
 PATIENCE = 20.0
 """Seconds that a call of an assistant waits for the end of its job."""
@@ -43,8 +43,8 @@ class SiteJob(NamedTuple):
 class SiteOperations:
     """The operations on whole sites. ``reader`` returns a reader over a fetcher; ``jobs`` starts jobs.
 
-    ``private`` knows the hosts whose pages are read with cookies. ``fresh`` returns the seconds for which an
-    assistant gets the result of a job that is over, and no new one is started.
+    ``private`` knows the hosts whose pages are read with cookies. For as long as by
+    ``rules`` a page is fresh, an assistant gets the result of a job that is over, and no new one is started.
     """
 
     def __init__(
@@ -55,10 +55,10 @@ class SiteOperations:
         remember: Remember,
         jobs: Starter,
         private: PrivateReader,
-        fresh: Callable[[], float],
+        rules: Callable[[], ReadingRules],
     ) -> None:
         self._file, self._fetcher, self._reader, self._remember = file, fetcher, reader, remember
-        self._starter, self._private, self._fresh = jobs, private, fresh
+        self._starter, self._private, self._rules = jobs, private, rules
         self._jobs: dict[tuple[object, ...], SiteJob] = {}
         self._over: OrderedDict[tuple[object, ...], tuple[float, SiteJob]] = OrderedDict()
         self._turns: WeakValueDictionary[str, Turn] = WeakValueDictionary()
@@ -112,7 +112,7 @@ class SiteOperations:
 
     def _recent(self, place: tuple[object, ...]) -> SiteJob | None:
         ended, job = self._over.get(place, (0.0, None))
-        return job if job is not None and time.monotonic() - ended < self._fresh() else None
+        return job if job is not None and time.monotonic() - ended < self._rules().fresh else None
 
     def _start(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import PurePosixPath
 
 from tabane.errors import ReadError
@@ -128,22 +129,10 @@ def _read_xml(body: _TypedBody) -> Page:
     return xml_page(decode_leniently(body.data, body.charset, "application/xml"), body.url)
 
 
-def _read_pdf(body: _TypedBody) -> Page:
-    from tabane.reader.formats.pdf import pdf_page
-
-    return pdf_page(body.data, body.url)
-
-
 def _read_image(body: _TypedBody) -> Page:
     from tabane.reader.formats.images import image_page
 
     return image_page(body.data, body.url, PurePosixPath(body.name or body.url.partition("?")[0]).name)
-
-
-def _read_book(body: _TypedBody) -> Page:
-    from tabane.reader.formats.epub import book_page
-
-    return book_page(body.data, body.url)
 
 
 def _read_office(body: _TypedBody, *, quick: bool = False) -> Page:
@@ -152,16 +141,19 @@ def _read_office(body: _TypedBody, *, quick: bool = False) -> Page:
     return office_page(body.data, body.url, body.kind, FEW_SECONDS if quick else SECONDS)
 
 
-def _read_mail(body: _TypedBody) -> Page:
-    from tabane.reader.formats.mail import mail_page
+_PARSERS: Mapping[Kind, tuple[str, str]] = {
+    "pdf": ("pdf", "pdf_page"),
+    "epub": ("epub", "book_page"),
+    "mail": ("mail", "mail_page"),
+    "rtf": ("rtf", "rtf_page"),
+}
+"""Module and function of each parser that needs nothing but the bytes and their URL."""
 
-    return mail_page(body.data, body.url)
 
-
-def _read_rtf(body: _TypedBody) -> Page:
-    from tabane.reader.formats.rtf import rtf_page
-
-    return rtf_page(body.data, body.url)
+def _read_bytes(body: _TypedBody) -> Page:
+    module, name = _PARSERS[body.kind]
+    parse: Callable[[bytes, str], Page] = getattr(import_module(f"{__name__}.{module}"), name)
+    return parse(body.data, body.url)
 
 
 def _read_article(body: _TypedBody) -> Page:
@@ -181,7 +173,7 @@ _READERS: Mapping[Kind, Callable[[_TypedBody], Page]] = {
     "xml": _read_xml,
     "csv": _read_data,
     "tsv": _read_data,
-    "pdf": _read_pdf,
+    "pdf": _read_bytes,
     "image": _read_image,
     "docx": _read_office,
     "xls": _read_office,
@@ -190,9 +182,9 @@ _READERS: Mapping[Kind, Callable[[_TypedBody], Page]] = {
     "odt": _read_office,
     "ods": _read_office,
     "odp": _read_office,
-    "epub": _read_book,
-    "mail": _read_mail,
-    "rtf": _read_rtf,
+    "epub": _read_bytes,
+    "mail": _read_bytes,
+    "rtf": _read_bytes,
     "whole": _read_article,
     "wiki": _read_article,
 }
