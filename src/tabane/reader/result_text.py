@@ -84,9 +84,11 @@ _FURTHER = ("title", "url", "private")
 def assistant(value: dict[str, Any], lang: Lang) -> str:
     """Return the answer as an assistant reads it: facts, the content in its fence, how to go on."""
     part_facts = _part_facts(value)
+    by_the_page = {name: fact for name, fact in _chosen_facts(part_facts, _OF_THE_PAGE).items() if fact}
+    head = f"{front_matter(by_the_page)}\n" if by_the_page else ""
     parts = [
         front_matter({**_chosen_facts(part_facts, _OF_TABANE), **_about_the_part(value, lang)}),
-        fenced(_by_the_page(part_facts) + value["content"].rstrip("\n"), lang),
+        fenced(head + value["content"].rstrip("\n"), lang),
     ]
     if value.get("next_cursor"):
         more = say(
@@ -113,12 +115,6 @@ def _part_facts(value: dict[str, Any]) -> dict[str, Any]:
 
 def _chosen_facts(facts: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {name: facts.get(name) for name in names}
-
-
-def _by_the_page(facts: dict[str, Any]) -> str:
-    """Return what the page says of itself as front matter and an empty line; empty if it says nothing."""
-    values = {name: value for name, value in _chosen_facts(facts, _OF_THE_PAGE).items() if value}
-    return f"{front_matter(values)}\n" if values else ""
 
 
 def _about_the_part(value: dict[str, Any], lang: Lang) -> dict[str, Any]:

@@ -113,11 +113,6 @@ def decode_result(body: bytes) -> ConversionResult:
     return _REPORTS.decode(body)
 
 
-def _may_be_scanned(body: bytes) -> bool:
-    """Return whether bytes are a PDF or an image, by their signature."""
-    return b"%PDF-" in body[:1024] or body.startswith(_IMAGES) or body[8:12] == b"WEBP"
-
-
 class PageConverter:
     """Converts pages in processes that are started on demand: three at once, two of one site.
 
@@ -178,8 +173,10 @@ class PageConverter:
                 say("The body is too large to read: {size} {size:byte|bytes}.", size=len(body)), "large"
             )
         ask = ConversionRequest(body, url, media_type, charset, name)
+        # A PDF or an image, by its signature, may have to be recognized.
+        may_be_scanned = b"%PDF-" in body[:1024] or body.startswith(_IMAGES) or body[8:12] == b"WEBP"
         try:
-            result = await self._convert(ask, self._pictures if _may_be_scanned(body) else self._whole)
+            result = await self._convert(ask, self._pictures if may_be_scanned else self._whole)
         except WorkerSpent as error:
             return await self._text(ask, ReadError(error.message, "broken"))
         except WorkerEnded:

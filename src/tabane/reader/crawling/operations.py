@@ -102,17 +102,14 @@ class SiteOperations:
         place = (name, caller.access.holder, wish)
         if caller.face is not Face.MCP:
             return self._start(name, place, wish, caller, remember).job.state(caller.lang)
-        begun = self._jobs.get(place) or self._recent(place)
-        begun = begun or self._start(name, place, wish, caller, remember)
+        ended, over = self._over.get(place, (0.0, None))
+        recent = over if time.monotonic() - ended < self._rules().fresh else None
+        begun = self._jobs.get(place) or recent or self._start(name, place, wish, caller, remember)
         with suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE):
                 await begun.ended.wait()
         await asyncio.sleep(0)  # the job notes its end right after its work
         return {**begun.job.state(caller.lang), "operation": name}
-
-    def _recent(self, place: tuple[object, ...]) -> SiteJob | None:
-        ended, job = self._over.get(place, (0.0, None))
-        return job if job is not None and time.monotonic() - ended < self._rules().fresh else None
 
     def _start(
         self,

@@ -167,7 +167,11 @@ class SiteFile:
 
     async def settle(self, site: int, scope: SiteScope, indexed: bool) -> None:
         """Keep the scope of a site, and whether its pages may be listed."""
-        await self._run(self._settle, site, scope, indexed)
+        await self._run(
+            self._execute,
+            "UPDATE site SET origin = ?, folder = ?, indexed = ? WHERE id = ?",
+            scope.origin, scope.folder, indexed, site,
+        )  # fmt: skip
 
     async def next(self, site: int) -> WaitingPage | None:
         """Return the page to be read next: the nearest to the start page, those that failed once last."""
@@ -213,15 +217,28 @@ class SiteFile:
 
     async def known(self, site: int, url: str) -> str | None:
         """Return the state of an address; None if it is not known."""
-        return await self._run(self._known, site, address_key(url))
+        row = await self._run(
+            self._first_row, "SELECT state FROM page WHERE site = ? AND key = ?", site, address_key(url)
+        )
+        return None if row is None else str(row[0])
 
     async def alike(self, site: int, page: WaitingPage, alike: str) -> str | None:
         """Return the address of another page with the same text; None if there is none."""
-        return await self._run(self._alike, site, page.place, alike)
+        row = await self._run(
+            self._first_row,
+            "SELECT url FROM page WHERE site = ? AND alike = ? AND place != ? ORDER BY depth, place LIMIT 1",
+            site, alike, page.place,
+        )  # fmt: skip
+        return None if row is None else str(row[0])
 
     async def of_pattern(self, site: int, pattern: str) -> tuple[int, int]:
         """Return how many pages of a pattern are done, and how many of these are duplicates."""
-        return await self._run(self._of_pattern, site, pattern)
+        done, duplicates = await self._run(
+            self._first_row,
+            "SELECT count(*), coalesce(sum(state = 'duplicate'), 0) FROM page WHERE site = ? AND pattern = ? "
+            "AND state NOT IN ('waiting', 'late', 'similar')", site, pattern,
+        )  # fmt: skip
+        return done, duplicates
 
     async def counts(self, site: int) -> dict[str, int]:
         """Return the number of pages of each outcome, of those that wait, and of those saved in this run."""
@@ -278,6 +295,9 @@ class SiteFile:
         with self._open() as database:
             return database.execute(statement, values).rowcount
 
+    def _first_row(self, statement: str, *values: object) -> Any:
+        return self._open().execute(statement, values).fetchone()
+
     def _begin(self, start: str) -> SiteRun:
         with self._open() as database:
             database.execute("INSERT OR IGNORE INTO site(start) VALUES(?)", (start,))
@@ -306,24 +326,18 @@ class SiteFile:
             scope = SiteScope(origin, folder) if folder else None
             return SiteRun(site, scope, not is_new, bool(listed), bool(indexed))
 
-    def _settle(self, site: int, scope: SiteScope, indexed: bool) -> None:
-        with self._open() as database:
-            database.execute(
-                "UPDATE site SET origin = ?, folder = ?, indexed = ? WHERE id = ?",
-                (scope.origin, scope.folder, indexed, site),
-            )
-
     def _next(self, site: int) -> WaitingPage | None:
         for state in ("waiting", "late"):
-            row = self._open().execute(
+            row = self._first_row(
                 "SELECT place, url, depth, pattern, state = 'late', canonical, digest, links, lastmod, "
                 "checked, document, saved FROM page WHERE site = ? AND state = ? "
                 "ORDER BY depth, place LIMIT 1",
-                (site, state),
-            ).fetchone()  # fmt: skip
+                site, state,
+            )  # fmt: skip
             if row is not None:
                 values = list(row)
-                values[4], values[5], values[7] = bool(row[4]), bool(row[5]), _unpacked_links(row[7])
+                values[4], values[5] = bool(row[4]), bool(row[5])
+                values[7] = _unpacked(row[7], tuple[str, ...]) if row[7] is not None else ()
                 return WaitingPage(*values)
         return None
 
@@ -337,16 +351,13 @@ class SiteFile:
             resource.url, resource.status, dict(resource.headers), resource.body, resource.media_type,
             resource.charset,
         )  # fmt: skip
-        packed = zlib.compress(msgspec.msgpack.encode(kept), 1)
-        self._execute("INSERT OR REPLACE INTO response VALUES(?, ?, ?)", place, accept, packed)
+        self._execute("INSERT OR REPLACE INTO response VALUES(?, ?, ?)", place, accept, _packed(kept))
 
     def _response(self, place: int) -> tuple[str | None, FetchedResource] | None:
-        row = (
-            self._open().execute("SELECT accept, resource FROM response WHERE place = ?", (place,)).fetchone()
-        )
+        row = self._first_row("SELECT accept, resource FROM response WHERE place = ?", place)
         if row is None:
             return None
-        kept = msgspec.msgpack.decode(zlib.decompress(row[1]), type=KeptResponse)
+        kept = _unpacked(row[1], KeptResponse)
         return row[0], FetchedResource(
             kept.url, kept.status, kept.headers, kept.body, kept.media_type, kept.charset
         )
@@ -359,7 +370,7 @@ class SiteFile:
             "other": result.other,
             "checked": self._clock(),
             # A page that failed keeps what is known of it, so that the next run can tell whether it changed.
-            **({"digest": result.digest, "links": _packed_links(result.links)} if known else {}),
+            **({"digest": result.digest, "links": _packed(result.links)} if known else {}),
             **({"alike": result.alike} if result.outcome in ("new", "changed") else {}),
             **({"digest": "", "alike": ""} if result.outcome in ("gone", "outside", "duplicate") else {}),
             **({"document": result.document, "saved": result.saved, "put": 1} if result.saved else {}),
@@ -390,34 +401,12 @@ class SiteFile:
             )
             return page._replace(url=url, pattern=path_pattern(url))
 
-    def _known(self, site: int, key: str) -> str | None:
-        row = (
-            self._open().execute("SELECT state FROM page WHERE site = ? AND key = ?", (site, key)).fetchone()
-        )
-        return None if row is None else str(row[0])
-
-    def _alike(self, site: int, place: int, alike: str) -> str | None:
-        row = self._open().execute(
-            "SELECT url FROM page WHERE site = ? AND alike = ? AND place != ? ORDER BY depth, place LIMIT 1",
-            (site, alike, place),
-        ).fetchone()  # fmt: skip
-        return None if row is None else str(row[0])
-
-    def _of_pattern(self, site: int, pattern: str) -> tuple[int, int]:
-        (done, duplicates) = self._open().execute(
-            "SELECT count(*), coalesce(sum(state = 'duplicate'), 0) FROM page WHERE site = ? AND pattern = ? "
-            "AND state NOT IN ('waiting', 'late', 'similar')", (site, pattern),
-        ).fetchone()  # fmt: skip
-        return done, duplicates
-
     def _counts(self, site: int) -> dict[str, int]:
         found = self._open().execute(
             "SELECT state, count(*) FROM page WHERE site = ? GROUP BY state", (site,)
         )
         counts: dict[str, int] = dict(found.fetchall())
-        (counts["saved"],) = (
-            self._open().execute("SELECT coalesce(sum(put), 0) FROM page WHERE site = ?", (site,)).fetchone()
-        )
+        (counts["saved"],) = self._first_row("SELECT coalesce(sum(put), 0) FROM page WHERE site = ?", site)
         counts["waiting"] = counts.get("waiting", 0) + counts.pop("late", 0)
         return counts
 
@@ -462,14 +451,12 @@ def _add(database: sqlite3.Connection, site: int, found: Iterable[FoundPage]) ->
             ).rowcount
 
 
-def _packed_links(links: tuple[str, ...]) -> bytes:
-    return zlib.compress(msgspec.msgpack.encode(links), 1)
+def _packed(value: object) -> bytes:
+    return zlib.compress(msgspec.msgpack.encode(value), 1)
 
 
-def _unpacked_links(packed: bytes | None) -> tuple[str, ...]:
-    if packed is None:
-        return ()
-    return msgspec.msgpack.decode(zlib.decompress(packed), type=tuple[str, ...])
+def _unpacked(packed: bytes, kind: type[_Found]) -> _Found:
+    return msgspec.msgpack.decode(zlib.decompress(packed), type=kind)
 
 
 def _connected(path: Path) -> sqlite3.Connection:

@@ -635,14 +635,11 @@ def _count_hidden_amid_content(
     around: dict[Element, Element] = {}
     for element in hidden:
         above = _around_line(element.getparent(), around)
-        if above in alive and not _shows_formula(element) and len("".join(element.itertext()).strip()) > 1:
+        # One of two forms of a formula is hidden, and the other one is not.
+        is_formula = not _FORMULA_NAMES.isdisjoint((element.get("class") or "").split())
+        if above in alive and not is_formula and len("".join(element.itertext()).strip()) > 1:
             count += 1
     return count
-
-
-def _shows_formula(element: Element) -> bool:
-    """Return whether it is one of two forms of a formula: the other one is not hidden."""
-    return not _FORMULA_NAMES.isdisjoint((element.get("class") or "").split())
 
 
 def _name_formula_images(hidden: Sequence[Element]) -> None:

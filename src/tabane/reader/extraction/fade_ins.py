@@ -125,13 +125,15 @@ class FadeIns:
         for each in self._known:
             if each.named and not named:
                 continue
-            if each.attribute and not _has(attributes, each.attribute):
+            name, _, part = each.attribute.partition("=")
+            if each.attribute and (name not in attributes or part not in attributes[name]):
                 continue
             if each.classes and not set(classes).intersection(each.classes.split()):
                 continue
             if (each.faded and not _FADED.search(style)) or (each.moved and not _MOVED.search(style)):
                 continue
-            changed = {**attributes, **_pair(each.sets)}
+            name, sign, value = each.sets.partition("=")
+            changed = {**attributes, **({name: value} if sign else {})}
             if each.adds or each.drops:
                 kept = [name for name in classes if name not in each.drops.split()]
                 changed["class"] = " ".join((*kept, *each.adds.split()))
@@ -147,13 +149,3 @@ class FadeIns:
         if key := attributes.get("id"):
             names.append(f"#{key}")
         return not self._names.isdisjoint(names)
-
-
-def _has(attributes: Mapping[str, str], wanted: str) -> bool:
-    name, _, part = wanted.partition("=")
-    return name in attributes and part in attributes[name]
-
-
-def _pair(written: str) -> Attributes:
-    name, sign, value = written.partition("=")
-    return {name: value} if sign else {}

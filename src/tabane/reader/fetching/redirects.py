@@ -216,7 +216,8 @@ class RedirectChain:
         kind, charset = media(headers.get("content-type", ""))
         data, late_warnings = b"", tuple[Message, ...]()
         if status not in (204, 205, 304):
-            until = self._until if _is_readable_in_part(kind) else None
+            # Only the beginning of a text can be read without its end.
+            until = self._until if kind.startswith("text/") or kind == "application/xhtml+xml" else None
             try:
                 data = await body(response.stream, headers, self._limit, cut=self._cut, until=until)
             except UnfinishedBody as unfinished:
@@ -233,11 +234,6 @@ class RedirectChain:
         return FetchedResource(
             at.url, status, kept(headers), data, kind, charset, late_warnings, partial=bool(late_warnings)
         )
-
-
-def _is_readable_in_part(kind: str) -> bool:
-    """Return whether the beginning of a body of this media type can be read without its end."""
-    return kind.startswith("text/") or kind == "application/xhtml+xml"
 
 
 async def _drain_body(response: StreamedResponse) -> bytes:

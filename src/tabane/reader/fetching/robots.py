@@ -226,7 +226,8 @@ class RobotsCache:
         except ReadError as error:
             if error.cause in _AWAY and (urlsplit(origin).hostname or "") in str(error):
                 robots.away, kept = error, RETRIED
-            elif not _means_none(error):
+            # No rules if it was 400 to 499, or redirects without an end (RFC 9309, 2.3.1.2 and 2.3.1.3).
+            elif error.cause != "redirect" and not 400 <= (error.status or 0) < 500:
                 robots.why, kept = error.message, RETRIED
         robots.until = self._clock() + kept
 
@@ -236,10 +237,3 @@ class RobotsCache:
             if self._hosts[oldest].lock.locked():
                 return
             del self._hosts[oldest]
-
-
-def _means_none(error: ReadError) -> bool:
-    """Return whether there are no rules: 400 to 499, or redirects without an end (RFC 9309, 2.3.1.2 and
-    2.3.1.3).
-    """
-    return error.cause == "redirect" or (error.status is not None and 400 <= error.status < 500)

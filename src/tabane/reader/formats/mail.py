@@ -118,7 +118,9 @@ class _MailReader:
             elif kind in ("text/plain", "text/html") and part.get_content_disposition() != "attachment":
                 self._write(self._text(part, kind))
             else:
-                attached.append(_attachment(part, kind))
+                name = " ".join(_words(str(part.get_filename() or "")).split())[:300]
+                size = len(_payload(part))
+                attached.append(f"- {spans.inline(name) or '–'} ({kind[:100]}, {size:,} bytes)")
         if attached:
             self._write("**Attachments:**\n\n" + "\n".join(attached))
 
@@ -128,7 +130,8 @@ class _MailReader:
             self._length += len(text)
 
     def _text(self, part: Mail, kind: str) -> str:
-        text = _decoded(_payload(part), _charset(part), kind)
+        charset = str(part.get_param("charset", "") or "").strip().lower()
+        text = _decoded(_payload(part), charset, kind)
         if kind == "text/html":
             markdown, hidden = seen_html(text[:_HTML], self.url)
             self.full = self.full or len(text) > _HTML
@@ -151,12 +154,6 @@ def _alternative(part: Mail) -> list[Mail]:
         if found := [each for each in inner if each.get_content_type() in wanted]:
             return found[-1:]
     return inner[-1:]
-
-
-def _attachment(part: Mail, kind: str) -> str:
-    name = " ".join(_words(str(part.get_filename() or "")).split())[:300]
-    size = len(_payload(part))
-    return f"- {spans.inline(name) or '–'} ({kind[:100]}, {size:,} bytes)"
 
 
 def _plain_markdown(text: str, *, flowed: bool) -> str:
@@ -219,10 +216,6 @@ def _date(mail: Mail) -> str | None:
 def _payload(part: Mail) -> bytes:
     data = part.get_payload(decode=True)
     return data if isinstance(data, bytes) else b""
-
-
-def _charset(part: Mail) -> str:
-    return str(part.get_param("charset", "") or "").strip().lower()
 
 
 def _decoded(data: bytes, charset: str, media: str = "") -> str:

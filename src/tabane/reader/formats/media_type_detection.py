@@ -165,7 +165,9 @@ def kind_of(body: bytes, media_type: str, name: str, url: str) -> Kind:
             kind = "plain"  # browsers show such a page as it is written, and so do we
     if kind is None:
         raise UnsupportedMediaType(media)
-    return _json_in_html(body) if kind == "html" else kind
+    if kind == "html" and body.lstrip()[:1] in (b"{", b"[") and _is_json(body):
+        return "json"  # small services answer in JSON that is served as a page
+    return kind
 
 
 def suffix_of(name: str, url: str) -> str:
@@ -234,11 +236,6 @@ def _kind_by_look(body: bytes, media: str) -> Kind | None:
     if media != "text/plain" and head[:1] in (b"{", b"[") and _is_json(body):
         return "json"
     return "plain"
-
-
-def _json_in_html(body: bytes) -> Kind:
-    """Return an answer in JSON that is served as a page, as small services do."""
-    return "json" if body.lstrip()[:1] in (b"{", b"[") and _is_json(body) else "html"
 
 
 def _is_json(body: bytes) -> bool:

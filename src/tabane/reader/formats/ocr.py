@@ -221,7 +221,8 @@ def _paragraphs_of(table: str) -> Iterator[str]:
         cells = row.split("\t")
         if len(cells) != 12:
             continue
-        level, left, _, width, height = cells[0], *map(_number, cells[6:10])
+        level = cells[0]
+        left, _, width, height = (int(cell) if cell.isdecimal() else 0 for cell in cells[6:10])
         box = _Box(left, width, height)
         if level == "1":
             page = box
@@ -234,10 +235,6 @@ def _paragraphs_of(table: str) -> Iterator[str]:
             with contextlib.suppress(ValueError):
                 paragraph[-1].add(word, box, float(cells[10]))
     yield from _joined(paragraph, area, page)
-
-
-def _number(cell: str) -> int:
-    return int(cell) if cell.isdecimal() else 0
 
 
 def _joined(lines: Sequence[_Line], area: _Box, page: _Box) -> Iterator[str]:

@@ -312,16 +312,13 @@ class _RtfReader:
         elif state.target in ("listtext", "pntext"):
             self._list_text = (self._list_text + text)[:50]
         elif state.target == "":
-            if not self._is_seen(state):
+            pale = is_unreadable(self._color(state.color), self._color(state.ground) or WHITE)
+            if state.hidden or pale or is_tiny(state.half_points / 2):
                 self.hidden += bool(text.strip()) and not self._was_hidden
                 self._was_hidden = True
                 return
             self._was_hidden = self._was_hidden and not text.strip()
             self._paragraph.add(text, self._links[-1][1] if self._links else "")
-
-    def _is_seen(self, state: _State) -> bool:
-        pale = is_unreadable(self._color(state.color), self._color(state.ground) or WHITE)
-        return not (state.hidden or pale or is_tiny(state.half_points / 2))
 
     def _color(self, number: int) -> Color | None:
         return self._colors[number] if 0 <= number < len(self._colors) else None

@@ -415,9 +415,15 @@ def note(label: str, blocks: list[MarkdownBlock]) -> MarkdownBlock:
 def defined(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBlock]:
     """Return a definition list: items if each is one line, else terms with their definitions below them."""
     groups = list(_groups(writer, element))
-    if all(len(group.blocks) <= 1 and _is_plain(group.blocks) for group in groups):
-        items = [
-            _colon(term).join(part for part in (term, blocks[0].markdown if blocks else "") if part)
+    if all(
+        len(group.blocks) <= 1
+        and all(block.kind == "paragraph" and "\n" not in block.markdown for block in group.blocks)
+        for group in groups
+    ):
+        items = [  # a term may end in a colon
+            (" " if re.search(r"[:：]\W*$", term) else ": ").join(
+                part for part in (term, blocks[0].markdown if blocks else "") if part
+            )
             for term, blocks in groups
         ]
         return (
@@ -433,18 +439,9 @@ def defined(writer: MarkdownConverter, element: HtmlElement) -> list[MarkdownBlo
     return entries
 
 
-def _colon(term: str) -> str:
-    """Return what separates a term from its definition: it may end in a colon."""
-    return " " if re.search(r"[:：]\W*$", term) else ": "
-
-
 class _ListGroup(NamedTuple):
     term: str
     blocks: list[MarkdownBlock]
-
-
-def _is_plain(blocks: list[MarkdownBlock]) -> bool:
-    return all(block.kind == "paragraph" and "\n" not in block.markdown for block in blocks)
 
 
 def _groups(writer: MarkdownConverter, element: HtmlElement) -> Iterator[_ListGroup]:

@@ -644,7 +644,10 @@ def in_table(table: HtmlElement) -> HtmlElement | None:
     cells = [cell for cell in table.iter("td") if _CODE_CELLS.intersection(classes(cell))]
     if not cells and _is_numbered(table):
         return table
-    if len(cells) == 1 and _beside_numbers(cells[0]):
+    if len(cells) == 1 and all(
+        not text_of(other).strip("0123456789 \t\r\n\xa0")
+        for other in cells[0].itersiblings("td", preceding=True)
+    ):
         return cells[0]
     if len(cells) > 1:
         numbered = next(table.iter("pre"), None)
@@ -662,10 +665,4 @@ def _is_numbered(table: HtmlElement) -> bool:
     return bool(rows) and all(
         len(row) == 2 and _is_before_code(row[0]) and not text_of(row[0]).strip("0123456789 \t\r\n\xa0")
         for row in rows
-    )
-
-
-def _beside_numbers(cell: HtmlElement) -> bool:
-    return all(
-        not text_of(other).strip("0123456789 \t\r\n\xa0") for other in cell.itersiblings("td", preceding=True)
     )

@@ -218,7 +218,9 @@ class InlineConverter:
         sign = "^" if element.tag == "sup" else "_"
         inside = self.pieces(element)
         marks = [each for each in inside if isinstance(each, AtomicSpan) and each.markdown.startswith("[^")]
-        if marks and all(each in marks or _is_bracket(each) for each in inside):
+        if marks and all(
+            each in marks or (isinstance(each, str) and not each.strip("[]() \t\r\n\xa0")) for each in inside
+        ):
             pieces.extend(marks)
             return
         text = short_text(element, _LONGEST_VALUE)
@@ -364,10 +366,6 @@ def _attribute_text(text: str | None) -> str:
     """Return the text that an attribute gives for a picture or a player, in one line and not too long."""
     words = " ".join((text or "").split())
     return words if len(words) <= _MOST_WORDS else f"{words[: _MOST_WORDS - 1].rstrip()}…"
-
-
-def _is_bracket(piece: Piece) -> bool:
-    return isinstance(piece, str) and not piece.strip("[]() \t\r\n\xa0")
 
 
 def _last_char(pieces: list[Piece]) -> str:

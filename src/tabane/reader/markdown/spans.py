@@ -274,7 +274,7 @@ def _move_punctuation(tokens: list[_Token], text: int, mark: int, *, leading: bo
 
 
 def _is_valid_mark(tokens: Sequence[_Token], begin: int, end: int) -> bool:
-    if any(token.kind == "break" for token in tokens[begin:end]) and _two_breaks(tokens[begin:end]):
+    if any(one.kind == two.kind == "break" for one, two in pairwise(tokens[begin:end])):
         return False
     opens, closes = tokens[begin].text, tokens[end].text
     before = opens[0] if opens[0] not in "*~" else _char_beside(tokens, begin, -1)
@@ -283,10 +283,6 @@ def _is_valid_mark(tokens: Sequence[_Token], begin: int, end: int) -> bool:
     if not first.strip() or not last.strip() or _is_crowded(tokens, begin, end):
         return False
     return not ((_is_punctuation(first) and _is_word(before)) or (_is_punctuation(last) and _is_word(behind)))
-
-
-def _two_breaks(tokens: Sequence[_Token]) -> bool:
-    return any(one.kind == two.kind == "break" for one, two in pairwise(tokens))
 
 
 def _is_crowded(tokens: Sequence[_Token], begin: int, end: int) -> bool:

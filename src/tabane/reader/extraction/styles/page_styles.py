@@ -389,7 +389,10 @@ class _TreeStyles:
                 if count > _MOST_SELECTORS:
                     self.limited = True
                     return
-                keys = set(self._keys_of_selector(selector))
+                if selector.slotted or selector.parts:
+                    keys = {_SLOTTED if selector.slotted else _PART}
+                else:
+                    keys = set(self._keys(selector.compounds[0]))
                 context = _CONTEXTS.get(next(iter(keys)), 0) if len(keys) == 1 else 0
                 place = context, rule.layer, selector.specificity, order
                 entry = _Entry(selector, place, wanted, *_known_by_name(selector), hides)
@@ -401,11 +404,6 @@ class _TreeStyles:
                     else:
                         self.limited = True
 
-    def _keys_of_selector(self, selector: Selector) -> list[str]:
-        if selector.slotted:
-            return [_SLOTTED]
-        return [_PART] if selector.parts else self._keys(selector.compounds[0])
-
     def _keys(self, last: CompoundSelector) -> list[str]:
         """Return the buckets for a selector by its last compound: each element that it matches has one of
         these.
@@ -413,7 +411,8 @@ class _TreeStyles:
         if last.keys:
             return [f"#{self._cased(last.keys[0])}"]
         if last.classes:
-            return [f".{self._cased(min(last.classes, key=self._bucket_size))}"]
+            names = [f".{self._cased(name)}" for name in last.classes]
+            return [min(names, key=lambda name: len(self._buckets.get(name, ())))]
         if last.tag:
             return [last.tag]
         if last.attributes:
@@ -438,9 +437,6 @@ class _TreeStyles:
         """Return some that hide text, of too many to ask them all."""
         self.limited = True
         return list(islice((one for one in islice(entries, _LONG_BUCKET) if one.hides), _FEW))
-
-    def _bucket_size(self, name: str) -> int:
-        return len(self._buckets.get(f".{self._cased(name)}", ()))
 
     def _cased(self, name: str) -> str:
         return name.lower() if self._quirks else name

@@ -277,7 +277,8 @@ class _SheetReader:
 
     def _add(self, row: int, values: dict[int, _CellValue]) -> None:
         """Keep the cells of a row that are in columns that are shown."""
-        for column in [each for each in values if self._hides_column(each)]:
+        shown = self._sized_columns if self._columns_are_hidden else values
+        for column in [each for each in values if each not in shown or each in self._hidden_columns]:
             del values[column]
             first = self._hidden_columns.get(column, 0)
             self.hidden += first not in self._columns_with_text
@@ -285,10 +286,6 @@ class _SheetReader:
         if values:
             self._cells[row] = values
             self.rows += 1
-
-    def _hides_column(self, column: int) -> bool:
-        unsized = self._columns_are_hidden and column not in self._sized_columns
-        return unsized or column in self._hidden_columns
 
     def _value(self, cell: etree._Element) -> _CellValue | None:
         kind = attribute(cell, "t") or "n"
@@ -395,7 +392,10 @@ class CellStyles:
             int(number(attribute(entry, "numFmtId"))): attribute(entry, "formatCode") or ""
             for entry in _children(part, "numFmts")
         }
-        fonts = [self._font(entry) for entry in _children(part, "fonts")]
+        fonts = [  # the color, and whether it is too small to be seen
+            (self.color(named_child(entry, "color")), is_tiny(number(value_of(entry, "sz"), 11)))
+            for entry in _children(part, "fonts")
+        ]
         fills = [self._fill(entry) for entry in _children(part, "fills")]
         self._formats: dict[int, NumberFormat] = {}
         self._styles = [self._style(entry, codes, fonts, fills) for entry in _children(part, "cellXfs")]
@@ -432,10 +432,6 @@ class CellStyles:
             color = hex_color(attribute(entry, "rgb"))
         tint = number(attribute(entry, "tint"))
         return tinted(color, max(min(tint, 1.0), -1.0)) if color is not None and tint else color
-
-    def _font(self, entry: etree._Element) -> tuple[Color | None, bool]:
-        """Return the color of a font, and whether it is too small to be seen."""
-        return self.color(named_child(entry, "color")), is_tiny(number(value_of(entry, "sz"), 11))
 
     def _fill(self, entry: etree._Element) -> Color | None:
         """Return a background; None if it is a pattern."""

@@ -306,7 +306,11 @@ def words_with_values(
                 groups.append((text.box, own, False))
             continue
         if text.mark:
-            base = [word for word in base if not _is_box_sign(word, text.box)]
+            base = [
+                word
+                for word in base
+                if word.text not in _BOX_SIGNS or not text.box.holds(word.center, word.middle, 2.0)
+            ]
         groups.append((text.box, _words_of_text(text, None), text.mark))
     for box in annotations.boxes:
         own, rest = _split_inside(rest, box)
@@ -327,10 +331,6 @@ def _split_inside(words: Sequence[PdfWord], box: PdfBox) -> tuple[list[PdfWord],
 
 def _letters(text: str) -> str:
     return "".join(text.split())
-
-
-def _is_box_sign(word: PdfWord, box: PdfBox) -> bool:
-    return word.text in _BOX_SIGNS and box.holds(word.center, word.middle, 2.0)
 
 
 def _words_of_text(text: PlacedText, style: TextStyle | None) -> list[PdfWord]:

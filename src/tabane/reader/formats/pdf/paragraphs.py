@@ -42,7 +42,8 @@ def joined(words: Iterable[PdfWord]) -> str:
         if before is None:
             text = own
         elif word.glued and word.line == before.line:
-            text = _glued(text, own)
+            is_divided = HYPHEN.search(text.removesuffix(LINK_END)[-1:])
+            text = continued(text, own) if is_divided else text + own
         elif abs(word.middle - before.middle) > max(before.size, word.size) * 0.6:
             text = continued(text, own)
         elif _is_close(before, word):
@@ -51,11 +52,6 @@ def joined(words: Iterable[PdfWord]) -> str:
             text += " " + own
         before = word
     return _INNER_HYPHEN.sub("", text)
-
-
-def _glued(text: str, own: str) -> str:
-    """Return two pieces of a word as one; a hyphen between them divides it."""
-    return continued(text, own) if HYPHEN.search(text.removesuffix(LINK_END)[-1:]) else text + own
 
 
 def without_hyphens(text: str) -> str:
@@ -297,12 +293,13 @@ def mend_divided_words(pages: Sequence[list[PdfLine]]) -> None:
     compound elsewhere, or both of its parts but not the whole.
     """
     places = [(page, nth) for page, lines in enumerate(pages) for nth in range(len(lines))]
-    divided = [at for at, (page, nth) in enumerate(places) if _is_divided(pages[page][nth].text)]
+    texts = [line.text for lines in pages for line in lines]
+    divided = [at for at, text in enumerate(texts) if HYPHEN.search(text[-1:]) or _DIVIDED.search(text[-2:])]
     if not divided:
         return
     known: Counter[str] = Counter()
-    for page, nth in places:
-        known.update(match.lower() for match in _LATIN.findall(pages[page][nth].text))
+    for text in texts:
+        known.update(match.lower() for match in _LATIN.findall(text))
         if len(known) > _VOCABULARY:
             break
     for at in divided[:5000]:
@@ -326,10 +323,6 @@ def mend_divided_words(pages: Sequence[list[PdfLine]]) -> None:
         pages[page][nth] = line._replace(text=text)
     for lines in pages:
         lines[:] = [line for line in lines if line.text]
-
-
-def _is_divided(text: str) -> bool:
-    return bool(HYPHEN.search(text[-1:]) or _DIVIDED.search(text[-2:]))
 
 
 def _rest_of_word(

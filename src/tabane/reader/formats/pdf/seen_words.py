@@ -21,7 +21,6 @@ from typing import Any
 from tabane.reader.formats.pdf.page_objects import (
     Color,
     PageDrawing,
-    PdfArea,
     PdfBox,
     PdfFrame,
     PdfWord,
@@ -143,16 +142,13 @@ class _Suspects:
             if box is None:  # its edge may touch what is above or below
                 part = (word.top - word.bottom) * 0.25
                 box = PdfBox(word.left, word.bottom + part, word.right, word.top - part)
-            if area.box.meets(box) and self._may_cover(area, word):
+            if area.box.meets(box) and (
+                area.order > draw_order(word, self._drawing)
+                or area.color is None
+                or not _is_visible_on(word.style, area.color, area.color)
+            ):
                 return True
         return False
-
-    def _may_cover(self, area: PdfArea, word: PdfWord) -> bool:
-        return (
-            area.order > draw_order(word, self._drawing)
-            or area.color is None
-            or not _is_visible_on(word.style, area.color, area.color)
-        )
 
 
 def _is_plausible(word: PdfWord, frame: PdfFrame, *, scan: bool) -> bool:

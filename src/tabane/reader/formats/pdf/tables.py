@@ -309,7 +309,13 @@ class _PageTables:
                 if table is not None:
                     rows, inner = table
                     own = frozenset(numbers[id(word)] for word in ordered)
-                    yield PdfTable(rows, tuple(inner), _box_around(ordered), own)
+                    box = PdfBox(
+                        min(word.left for word in ordered),
+                        min(word.bottom for word in ordered),
+                        max(word.right for word in ordered),
+                        max(word.top for word in ordered),
+                    )
+                    yield PdfTable(rows, tuple(inner), box, own)
 
     def _aligned_rows(
         self, lines: list[Row], words: list[PdfWord], between: float | None
@@ -338,15 +344,6 @@ class _PageTables:
         if not level and _is_prose(rows):
             return None
         return rows, inner
-
-
-def _box_around(words: Sequence[PdfWord]) -> PdfBox:
-    return PdfBox(
-        min(word.left for word in words),
-        min(word.bottom for word in words),
-        max(word.right for word in words),
-        max(word.top for word in words),
-    )
 
 
 # Grids
@@ -584,7 +581,8 @@ def _free_corridors(
         elif free:
             wide = free[-1][2] - free[0][1]
             part = 0.0 if not share else _SHARE if wide >= _GAP * size else _NARROW_SHARE
-            low, high = _emptiest(free)
+            # The widest range that the fewest lines cross.
+            _, low, high = min(free, key=lambda each: (each[0], each[1] - each[2]))
             if wide >= least and (
                 _is_between(segments, free[0][1], free[-1][2], part)
                 or (high - low >= _GAP * size and _is_between(segments, low, high, part))
@@ -592,13 +590,6 @@ def _free_corridors(
                 middles.append((low + high) / 2)
             free = []
     return middles
-
-
-def _emptiest(free: Sequence[tuple[int, float, float]]) -> tuple[float, float]:
-    """Return the widest range that the fewest lines cross."""
-    lowest = min(depth for depth, _, _ in free)
-    _, left, right = max((part for part in free if part[0] == lowest), key=lambda part: part[2] - part[1])
-    return left, right
 
 
 def _is_between(lines: Sequence[list[tuple[float, float]]], left: float, right: float, share: float) -> bool:
@@ -709,16 +700,13 @@ def _is_prose(rows: Rows) -> bool:
         return False
     for column in columns:
         cells = [cell for cell in column if cell]
-        if not cells or sum(map(_wide_length, cells)) < _PROSE * len(cells):
+        length = sum(len(cell) + len(WIDE.findall(cell)) for cell in cells)
+        if not cells or length < _PROSE * len(cells):
             return False
         on = sum(1 for cell in cells[1:] if cell[0].islower() or WIDE.match(cell))
         if on * 2 < len(cells) - 1:
             return False
     return True
-
-
-def _wide_length(text: str) -> int:
-    return len(text) + len(WIDE.findall(text))
 
 
 def _is_list(rows: Rows) -> bool:
