@@ -108,6 +108,10 @@ class _MailReader:
             kind = part.get_content_type()
             if kind == "multipart/alternative":
                 todo += _alternative(part)
+            elif kind == "multipart/related" and (inner := _parts_of(part)):
+                root = _root_of(part, inner)
+                todo.append(root)
+                attached += [_attachment(each, each.get_content_type()) for each in inner if each is not root]
             elif part.is_multipart() and kind != "message/rfc822":
                 todo += reversed(_parts_of(part))
             elif kind == "message/rfc822" and (inner := _parts_of(part)):
@@ -147,10 +151,17 @@ def _parts_of(part: Mail) -> list[Mail]:
 def _alternative(part: Mail) -> list[Mail]:
     """Return the alternative that is read: the last one with HTML, else the last with text, else the last."""
     inner = _parts_of(part)
-    for wanted in (("text/html", "multipart/related", "multipart/mixed"), ("text/plain",)):
+    rich = ("text/html", "multipart/related", "multipart/mixed", "multipart/alternative")
+    for wanted in (rich, ("text/plain",)):
         if found := [each for each in inner if each.get_content_type() in wanted]:
             return found[-1:]
     return inner[-1:]
+
+
+def _root_of(part: Mail, inner: list[Mail]) -> Mail:
+    """Return the part of a multipart/related that is shown (RFC 2387); the others are only for it."""
+    start = str(part.get_param("start", "") or "").strip()
+    return next((each for each in inner if start and each.get("Content-ID", "").strip() == start), inner[0])
 
 
 def _attachment(part: Mail, kind: str) -> str:
