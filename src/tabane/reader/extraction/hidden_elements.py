@@ -412,6 +412,8 @@ class HiddenElementDetector:
         """Return whether a control is on the screen, with something to click on."""
         if any(each in self._hidden for each in itertools.chain((control,), control.iterancestors())):
             return False
+        if control in self._opened and control.tag != "details":
+            return False  # another control would have to open it first
         if control.tag == "input":
             return control not in self._silent
         blank = True
@@ -421,7 +423,9 @@ class HiddenElementDetector:
             if event == "end":
                 skip = None if inner is skip else skip
                 around, text = (inner.getparent(), inner.tail) if inner is not control else (inner, None)
-            elif skip is None and (not isinstance(inner.tag, str) or inner in self._hidden):
+            elif skip is None and (
+                not isinstance(inner.tag, str) or inner in self._hidden or inner in self._opened
+            ):
                 skip = inner
             elif skip is None and inner.tag in _PICTURES and inner not in self._silent:
                 return True
@@ -569,7 +573,7 @@ class PageControls:
             controls.append(tab)
         controls += self._mark_of_note(element)
         controls += self._control_beside(element) or self._tabs_of(element)
-        return controls[:_MOST]
+        return [control for control in controls if _can_be_used(control)][:_MOST]
 
     @cached_property
     def panes(self) -> tuple[TabPane, ...]:
@@ -611,6 +615,8 @@ class PageControls:
                 for inner in itertools.islice(neighbor.iter("*"), _MOST_NEIGHBORS):
                     if not _is_control(inner) or not _can_be_used(inner):
                         continue
+                    if inner.tag == "summary" and not _has_behavior(inner):
+                        continue  # it opens its details, not what a style hides in them
                     if inner.tag in ("label", "input") and "onclick" not in inner.attrib:
                         if found := self._switch(inner):
                             return found
