@@ -42,7 +42,10 @@ _MOST_SELECTORS = 120_000
 _STEPS = 1_500_000
 _LONG_BUCKET = 3_000
 _FEW = 64
-_NAME = re.compile(r"[.#][-\w\u0080-\U0010ffff]+")
+_NAME = re.compile(r"[.#][-\w\u0080-\U0010ffff]+|(?:^|(?<=[\s>+~]))[a-zA-Z][-\w]*")
+_ARGUMENT = re.compile(r"""\([^()\[\]"']*\)|\[[^()\[\]"']*(?:"[^()\[\]"']*"|'[^()\[\]"']*')?[^()\[\]"']*\]""")
+_USED = re.compile(r"::?(?:before|after|hover|focus(?:-within|-visible)?|active|visited)(?![-\w(])")
+"""Parts that the browser makes, and states that no element is in while nobody uses the page."""
 _UNREAD = frozenset(("noscript", "template", "textarea", "title", "iframe", "noembed", "noframes"))
 _NOTHING: Specified = {}
 _HOST, _SLOTTED, _PART = ":host", "::slotted", "::part"
@@ -359,11 +362,19 @@ class _TreeStyles:
         return True
 
     def _may_be_there(self, text: str) -> bool:
-        """Return whether a list of selectors can match on the page, before it is parsed."""
-        if "(" in text or "\\" in text or "[" in text:
+        """Return whether a list of selectors can match on the page, before it is parsed. What is in brackets
+        is not looked at.
+        """
+        if "(" in text or "[" in text:
+            text = _ARGUMENT.sub("", text)
+        if "(" in text or "[" in text or "\\" in text:
             return True
+        there = self._there
         for part in text.split(","):
-            if all(self._cased(name) in self._there for name in _NAME.findall(part)):
+            names = _NAME.findall(part.strip())
+            if (":" not in part or _USED.search(part) is None) and all(
+                (self._cased(name) if name[0] in ".#" else name.lower()) in there for name in names
+            ):
                 return True
         return False
 
