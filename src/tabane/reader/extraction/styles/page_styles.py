@@ -216,7 +216,10 @@ def _read_sheets(root: Element, letters: int) -> PageSheets:
         if kind != "text/css" or not applies(element.get("media") or ""):
             continue
         if not any(above.tag in _UNREAD and above is not root for above in element.iterancestors()):
-            reader.read(element.text or "")
+            text = element.text or ""
+            if element.getparent() is not None and element.getparent().tag in ("svg", "g", "defs"):
+                text = text.strip().removeprefix("<![CDATA[").removesuffix("]]>")
+            reader.read(text)
     return PageSheets(reader.found, external)
 
 
