@@ -249,7 +249,7 @@ class _TreeStyles:
         self._by_attribute: dict[str, list[_Entry]] = {}
         self._known: dict[tuple[str, str | None, str | None], tuple[_Entries, _Entries, _Entries]] = {}
         self._alike: dict[tuple[int, ElementPath], _Entries] = {}
-        """Selectors that match, by the ``id()`` of those that may and the path of the parent."""
+        """Selectors that match, or may, by the ``id()`` of those that may and the path of the parent."""
         self._gathered = 0
         self._interned: dict[_Entries, _Entries] = {}
         self._active: frozenset[str] = frozenset()
@@ -313,18 +313,30 @@ class _TreeStyles:
         certain, named, others = self._candidate_entries(
             element, attributes.get("class"), attributes.get("id")
         )
+        if self.matcher.spent:
+            return certain, self._matching(
+                element, (*named, *others, *self._entries_by_attribute(attributes))
+            )
+        matching = _NO_ENTRIES
+        if named or others:
+            # What is named alike, with ancestors named alike, matches alike.
+            path = self.matcher.path_above(element)
+            if named:
+                place = id(named), path
+                known = self._alike.get(place)
+                if known is None:
+                    known = self._alike[place] = self._matching(element, named)
+                matching = known
+            if others:
+                place = id(others), path
+                known = self._alike.get(place)
+                if known is None:
+                    known = self._alike[place] = tuple(
+                        one for one in others if not self.matcher.rules_out(one.selector, element)
+                    )
+                others = known
         if self._by_attribute and attributes:
             others = (*others, *self._entries_by_attribute(attributes))
-        if self.matcher.spent:
-            return certain, self._matching(element, (*named, *others))
-        matching = _NO_ENTRIES
-        if named:
-            # What is named alike, with ancestors named alike, matches alike.
-            place = id(named), self.matcher.path_above(element)
-            known = self._alike.get(place)
-            if known is None:
-                known = self._alike[place] = self._matching(element, named)
-            matching = known
         return certain, (*matching, *self._matching(element, others)) if others else matching
 
     def _matching(self, element: Element, possible: _Entries) -> _Entries:
