@@ -124,7 +124,7 @@ def test_a_mailbox_is_its_mails() -> None:
     one = "From a@b Mon May  6 10:00:00 2024\nSubject: {}\n\nbody {}\n\nFrom here on.\n\n"
     page = mail("".join(one.format(nth, nth) for nth in range(120)).encode(), "a.mbox")
     assert page.markdown.startswith("## 0\n\nbody 0\n\nFrom here on.\n\n## 1\n\nbody 1")
-    assert said(page) == ["Only the first 100 mails of the mailbox are shown."]
+    assert said(page) == ["Only the first 100 messages of the mailbox are shown."]
 
 
 def test_flowed_text_is_joined_and_parts_are_bounded() -> None:

@@ -22,7 +22,7 @@ from tabane.reader.markdown import spans
 from tabane.reader.page import Page
 from tabane.text.encodings import decode_leniently, decode_with, is_encoding, iso_2022_jp_text
 
-_MAIL = say("mail")
+_MAIL = say("email message")
 _HEADERS = ("From", "To", "Cc", "Reply-To", "Date")
 _HEADER = 2_000  # characters of one that are shown
 _PARTS = 300  # of a mail with those that are in it
@@ -60,7 +60,7 @@ def mail_page(body: bytes, url: str) -> Page:
     if len(mails) > _MAILS or (len(body) > _MAILBOX and starts):
         warnings.append(
             say(
-                "Only the first {count} {count:mail|mails} of the mailbox {count:is|are} shown.",
+                "Only the first {count} {count:message|messages} of the mailbox {count:is|are} shown.",
                 count=len(parsed),
             )
         )
