@@ -126,6 +126,22 @@ def test_the_wrong_usage_is_told_as_such(home: Home) -> None:
     assert home.run("read", "https://a.test/", "--max-tokens", "3").status == 2
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (("--site", "--no-links"), "--no-links cannot be used with --site"),
+        (("--site", "--max-tokens", "1000"), "--max-tokens cannot be used with --site"),
+        (("--limit", "3"), "--limit needs --site"),
+    ],
+)
+def test_options_of_a_page_and_of_a_site_are_not_mixed(
+    home: Home, options: tuple[str, ...], named: str
+) -> None:
+    done = home.run("read", "https://example.com/", *options)
+    assert done.status == 2
+    assert named in done.err
+
+
 def test_ctrl_c_ends_it_at_once_and_the_hub_goes_on(home: Home, site: Site) -> None:
     asked = len(site.asked)
     process = subprocess.Popen(

@@ -62,7 +62,8 @@ def read(terminal: Terminal, /, page: str, remember: bool, site: bool, **options
     source = click.get_current_context().get_parameter_source
     named = [name for name in wanted if source(name) is not click.core.ParameterSource.DEFAULT]
     if wrong := [name for name in named if name not in _OF_BOTH and (name in _SITE_ONLY) is not site]:
-        flag = f"--{wrong[0].replace('_', '-')}"
+        name = wrong[0]
+        flag = f"--{'no-' if wanted[name] is False else ''}{name.replace('_', '-')}"
         raise click.UsageError(
             text(
                 say("{flag} cannot be used with --site.", flag=flag)

@@ -252,7 +252,7 @@ async def test_the_latest_hundred_are_kept_and_whatever_runs() -> None:
         first, _ = await house.begun()
         over = []
         for _ in range(limits.MOST_KEPT + 5):
-            job, work = await house.begun()
+            job, work = await house.begun(EN)
             work.ends()
             await house.over(job)
             over.append(job.key)
@@ -260,6 +260,19 @@ async def test_the_latest_hundred_are_kept_and_whatever_runs() -> None:
         assert [row["job"] for row in rows] == [*reversed(over[5:]), first.key]
         with pytest.raises(UnknownName, match="tabane jobs list"):
             await house.ask("follow_job", job=over[0])
+
+
+async def test_jobs_of_the_hub_itself_do_not_push_out_those_of_people() -> None:
+    async with job_house() as house:
+        asked, work = await house.begun(EN)
+        work.ends("asked")
+        await house.over(asked)
+        for _ in range(limits.MOST_KEPT + 5):
+            job, work = await house.begun()
+            work.ends()
+            await house.over(job)
+        assert (await house.ask("follow_job", job=asked.key))["result"] == "asked"
+        assert len((await house.ask("list_jobs"))["results"]) == limits.MOST_OWN_KEPT + 1
 
 
 @pytest.mark.parametrize(

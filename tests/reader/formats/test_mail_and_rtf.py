@@ -62,6 +62,21 @@ def test_of_alternatives_the_html_is_read_without_what_nobody_sees() -> None:
     assert said(page) == ["1 part that readers do not see was left out."]
 
 
+@pytest.mark.parametrize("kind", ["alternative", "related"])
+def test_parts_that_mail_programs_do_not_show_are_left_out(kind: str) -> None:
+    inner = MIMEMultipart(kind)
+    first, second = MIMEText("<p>Hello</p>", "html"), MIMEText(f"<p>{SECRET}</p>", "html")
+    for each in (second, first) if kind == "alternative" else (first, second):
+        inner.attach(each)
+    outer = MIMEMultipart("alternative")
+    outer["From"] = "a@example.org"
+    outer.attach(MIMEText(SECRET))
+    outer.attach(inner)
+    page = mail(outer.as_bytes())
+    assert "Hello" in page.markdown
+    assert SECRET not in page.markdown
+
+
 @pytest.mark.parametrize("charset", ["iso-2022-jp", "shift_jis", "euc-jp", "utf-8"])
 @pytest.mark.parametrize("form", ["8bit", "quoted-printable", "base64"])
 def test_encodings_of_japanese(charset: str, form: str) -> None:
@@ -109,7 +124,7 @@ def test_a_mailbox_is_its_mails() -> None:
     one = "From a@b Mon May  6 10:00:00 2024\nSubject: {}\n\nbody {}\n\nFrom here on.\n\n"
     page = mail("".join(one.format(nth, nth) for nth in range(120)).encode(), "a.mbox")
     assert page.markdown.startswith("## 0\n\nbody 0\n\nFrom here on.\n\n## 1\n\nbody 1")
-    assert said(page) == ["Only the first 100 mails of the mailbox are shown."]
+    assert said(page) == ["Only the first 100 messages of the mailbox are shown."]
 
 
 def test_flowed_text_is_joined_and_parts_are_bounded() -> None:
@@ -149,6 +164,13 @@ RTF = (
         (r"\u26085?\u26412 \'3f\u-10179?\u-8704?!", "日本😀!"),
         (r"{\uc2\u26085\'93\'fa}x", "日x"),
         (r"a {\v ZEBRA} b{\v0  c}\v ZEBRA\v0  d", "a  b c d"),
+        (
+            r"{\stylesheet{\s5\v S;}{\*\cs7\i\v S;}{\s6 O;}}a{\cs7 ZEBRA}\par\pard\s5 ZEBRA\par\pard\s6 b",
+            "a\n\nb",
+        ),
+        (r"a\par\pard\li-999999 ZEBRA\par\pard\posx-30000 ZEBRA\par\pard b{\charscalex1 ZEBRA}", "a\n\nb"),
+        (r"a{\shp{\*\shpinst{\sp{\sn fHidden}{\sv 1}}{\shptxt ZEBRA}}}{\shp{\*\shpinst{\shptxt b}}}", "ab"),
+        (r"a{\ftnsep ZEBRA}{\docvar{ZEBRA}{ZEBRA}}{\ffdeftext ZEBRA}{\upr{ZEBRA}{\*\ud{b}}}", "ab"),
         (r"a{\cf1 ZEBRA} {\cf2 red}{\fs2 ZEBRA}{\deleted ZEBRA}", "a red"),
         (r"{\cf1\highlight2 white on red}{\cf1\highlight1 ZEBRA}", "white on red"),
         (r"{\*\unknown ZEBRA}{\header ZEBRA}{\pict\bin5 }{{}x}x", "x"),

@@ -34,6 +34,9 @@ MOST_RUNNING = 16
 MOST_KEPT, MOST_KEPT_BYTES = 100, 16 << 20
 """Jobs that are over and can still be asked for, and the bytes of their results; the oldest go first."""
 
+MOST_OWN_KEPT = 10
+"""Jobs of the hub itself among them: one follows each page that is read, and would push out the others."""
+
 LONGEST_POLL = 30
 """Seconds that a follower may wait for news."""
 
@@ -291,10 +294,16 @@ class Jobs:
     def _keep(self, job: Job, size: int) -> None:
         self._over.append((job.key, size))
         self._over_bytes += size
+        own = [each for each in self._over if self._jobs[each[0]].owner is None]
+        for each in own[:-MOST_OWN_KEPT]:
+            self._over.remove(each)
+            self._forget(*each)
         while len(self._over) > MOST_KEPT or (self._over_bytes > MOST_KEPT_BYTES and len(self._over) > 1):
-            key, gone = self._over.popleft()
-            self._over_bytes -= gone
-            del self._jobs[key]
+            self._forget(*self._over.popleft())
+
+    def _forget(self, key: str, size: int) -> None:
+        self._over_bytes -= size
+        del self._jobs[key]
 
 
 def _reported_error(job: Job, failed: BaseException | None) -> TabaneError:

@@ -277,8 +277,8 @@ class SiteReading:
             if self._unreachable >= MOST_UNREACHABLE:
                 raise HubError(
                     say(
-                        "The reading stopped, because the site cannot be reached any more: {reason} What was "
-                        "read is kept; run the same command to continue.",
+                        "Reading stopped, because the site can no longer be reached: {reason} The pages that "
+                        "were read are kept. Run the same command to continue.",
                         reason=error.message,
                     )
                 )

@@ -123,7 +123,8 @@ def _content_warnings(
         )
     elif main.lost >= _MUCH_LOST and whole:
         yield say(
-            "{percent}% of the text in the main part of the page was left out as not belonging to it.",
+            "{percent}% of the text in the main part of the page was left out, because it does not look like "
+            "content.",
             percent=round(100 * main.lost),
         )
     yield from hidden_warnings(main.hidden)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -66,7 +67,7 @@ _TABLE = (
            style=_SHOWN, named=True),
 )  # fmt: skip
 _CLASSES = frozenset(name for each in _TABLE for name in each.adds.split())
-_CALLS = re.compile(r"\bgsap\.|\bScrollReveal\(|\bTweenMax\.|\bsr\.reveal\(")
+_CALLS = ("gsap.", "ScrollReveal(", "TweenMax.", "sr.reveal(")
 _OBSERVER = "IntersectionObserver"
 _ADDED = re.compile(r"classList\s*\.\s*(?:add|toggle)\(\s*[\"'`]([\w-]{1,80})[\"'`]")
 _QUOTED = re.compile(r"\"([^\"\n]{1,200})\"|'([^'\n]{1,200})'|`([^`\n]{1,200})`")
@@ -94,35 +95,48 @@ class FadeIns:
         added = dict.fromkeys(name for text in observing for name in _ADDED.findall(text))
         self._added = list(added)[:_MOST_CLASSES]
         self.classes = _CLASSES.union(self._added)
-        self._known: list[FadeIn] | None = None
-        self._names: set[str] = set()
+        self._running: dict[FadeIn, bool] = {}
 
     @property
     def any_script(self) -> bool:
         """Whether the page has a script at all."""
         return bool(self._scripts)
 
-    def _find_known(self) -> list[FadeIn]:
-        evidence = [f" {script.get('src') or ''} " for script in self._scripts]
+    @cached_property
+    def _evidence(self) -> str:
+        """The addresses and texts of the scripts, and the names of the generators."""
+        found = [f" {script.get('src') or ''} " for script in self._scripts]
         metas = islice(self._root.iter("meta"), _MOST_SCRIPTS)
-        evidence += [at.get("content") or "" for at in metas if (at.get("name") or "").lower() == "generator"]
-        written = "\n".join((*evidence, *self._texts))
-        for text in self._texts:
-            if _OBSERVER in text or _CALLS.search(text) is not None:
-                for quoted in _QUOTED.finditer(text):
-                    self._names.update(_SELECTOR.findall(quoted[quoted.lastindex or 1]))
-        return [each for each in _TABLE if re.search(each.script, written, re.IGNORECASE) is not None]
+        found += [at.get("content") or "" for at in metas if (at.get("name") or "").lower() == "generator"]
+        return "\n".join((*found, *self._texts))
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        """The classes, ids and attributes that scripts which can fade something in name."""
+        return frozenset(
+            name
+            for text in self._texts
+            if _OBSERVER in text or any(call in text for call in _CALLS)
+            for quoted in _QUOTED.finditer(text)
+            for name in _SELECTOR.findall(quoted[quoted.lastindex or 1])
+        )
+
+    def _runs(self, script: FadeIn) -> bool:
+        """Return whether the page has a script. Its whole text is searched, once for each that is asked."""
+        known = self._running.get(script)
+        if known is None:
+            found = re.search(script.script, self._evidence, re.IGNORECASE)
+            known = self._running[script] = found is not None
+        return known
 
     def after(self, attributes: Attributes) -> Iterator[Attributes]:
         """Yield the attributes of an element as scripts leave them, if any script shows such an element."""
         if not self._scripts:
             return
-        if self._known is None:
-            self._known = self._find_known()
         classes = (attributes.get("class") or "").split()
         style = attributes.get("style") or ""
         named = self._is_named(attributes, classes)
-        for each in self._known:
+        for each in _TABLE:
             if each.named and not named:
                 continue
             if each.attribute and not _has(attributes, each.attribute):
@@ -130,6 +144,8 @@ class FadeIns:
             if each.classes and not set(classes).intersection(each.classes.split()):
                 continue
             if (each.faded and not _FADED.search(style)) or (each.moved and not _MOVED.search(style)):
+                continue
+            if not self._runs(each):
                 continue
             changed = {**attributes, **_pair(each.sets)}
             if each.adds or each.drops:

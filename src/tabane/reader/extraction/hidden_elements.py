@@ -16,10 +16,12 @@ from typing import Any
 
 from tabane.reader.extraction.blocks import INLINE, SILENT, iterwalk
 from tabane.reader.extraction.drawings import (
-    PARTS,
+    Paints,
+    animated,
     drawings_with_text,
     drawn_text,
     grounds_of,
+    is_part,
     painted_by_attributes,
     scale_of,
     with_fill,
@@ -59,6 +61,11 @@ _LITTLE, _LEAST = 0.2, 0.1
 is known, because scripts were removed from the page.
 """
 _MUCH = 0.2
+_NEVER_SEEN = frozenset((UNSEEN, "annotation", "annotation-xml", "mphantom", "noembed", "progress", "meter"))
+"""Elements whose contents no browser shows."""
+_UNUSUAL = frozenset(("hidden", "popover", "mathcolor", "mathsize"))
+_SOURCES = ("annotation", "annotation-xml")
+_MOST_FORMULAS = 20_000
 _MUTE = SILENT | {"br", "wbr", "hr"}
 """Share of its text above which what is unreadable seems to be on a ground that is not known."""
 _SOME, _LONG = 3, 1000
@@ -86,6 +93,7 @@ class HiddenElementDetector:
         self._root = root
         self._fade_ins = FadeIns(root)
         self._drawings = drawings_with_text(root)
+        self._covers: dict[Element, frozenset[Element]] = {}
         drawn = bool(self._drawings)
         self._styles = PageStyles(root, shadows, self._fade_ins.classes, drawings=drawn)
         shadows.attach(root)
@@ -110,6 +118,7 @@ class HiddenElementDetector:
         self.late += self._waiting
         for drawing in self._drawings:
             self._write_text_of(drawing)
+        self._empty_formulas()
         self._set_apart()
 
     @property
@@ -167,24 +176,15 @@ class HiddenElementDetector:
         tag = element.tag
         attributes = dict(element.items())
         declarations = self._known_names(attributes["class"]) if "class" in attributes else _NOT_DECLARED
-        if declarations is None or tag == UNSEEN:
+        if declarations is None or tag in _NEVER_SEEN:
             self._hidden[element] = Reason.CLIP
             return None
         if attributes.get("aria-hidden", "").lower() == "true" and not self._is_for_eyes(element, attributes):
             return self._decide(element, around, Judgment(around, Reason.DISPLAY))
-        if tag in PARTS:
+        if is_part(element):
             return self._enter_drawing(element, attributes, around)
-        if tag in _DECORATED or "hidden" in attributes or "popover" in attributes:
-            hints: Declarations = ()
-            if "hidden" in attributes:
-                hints = declared("display", "none")
-                if attributes["hidden"].lower() == "until-found":
-                    hints = declared("content-visibility", "hidden")
-            if "popover" in attributes:
-                hints = declared("display", "none")
-            if tag in _DECORATED:
-                hints = (*hints, *_declared_by_attributes(tag, attributes))
-            declarations = (*declarations, *hints)
+        if tag in _DECORATED or not _UNUSUAL.isdisjoint(attributes):
+            declarations = (*declarations, *_declared_by_attributes(tag, attributes))
         elif not declarations and self._is_plain(attributes, around):
             return around
         judgment = self._judge(element, attributes, around, declarations)
@@ -231,8 +231,13 @@ class HiddenElementDetector:
         outermost = tag == "svg" and not any(
             above in self._drawings for above in element.iterancestors("svg")
         )
-        specified = self._styles.specified(element, attributes, painted_by_attributes(tag, attributes))
-        kind = ElementKind(tag, inline=tag == "svg")
+        hints = painted_by_attributes(tag, attributes)
+        specified = self._styles.specified(element, attributes, hints)
+        if moving := animated(element):
+            specified = {**specified, **{name: value for name, value, _ in moving}}
+        if "url(" in specified.get("fill", ""):
+            specified = {**specified, "fill": self._paints.color_of(specified["fill"])}
+        kind = ElementKind(tag)
         judgment = judged(around, with_fill(specified, tag, first=outermost), kind, self._styles.frames)
         if judgment.hidden is not Reason.NONE:
             if outermost:
@@ -241,9 +246,19 @@ class HiddenElementDetector:
             return None
         state = judgment.state
         if outermost:
-            grounds = grounds_of(element, state.grounds)
-            state = replace(state, scale=state.scale * scale_of(element), grounds=grounds)
+            grounds = grounds_of(element, state.grounds, self._fill_at)
+            self._covers[element] = grounds.covers
+            state = replace(state, scale=state.scale * scale_of(element), grounds=grounds.colors)
         return self._shared_state(state)
+
+    @cached_property
+    def _paints(self) -> Paints:
+        return Paints(self._root)
+
+    def _fill_at(self, element: Element) -> str | None:
+        attributes = dict(element.items())
+        hints = painted_by_attributes("", attributes)
+        return self._styles.specified(element, attributes, hints).get("fill")
 
     def _write_text_of(self, drawing: Element) -> None:
         """Write the text of a drawing that is on the screen behind it, and the other text as hidden."""
@@ -251,7 +266,8 @@ class HiddenElementDetector:
             return
         if drawing in self._hidden:
             return
-        text = drawn_text(drawing, self._hidden, self._silent)
+        covers = self._covers.get(drawing, frozenset())
+        text = drawn_text(drawing, self._hidden, self._silent, covers)
         for written, tag in ((text.hidden, UNSEEN), (text.shown, "span")):
             if written and drawing.getparent() is not None:
                 line = drawing.makeelement(tag)
@@ -408,10 +424,31 @@ class HiddenElementDetector:
 
     # After the walk
 
+    def _empty_formulas(self) -> None:
+        """Remove what is hidden within formulas, and the sources of these, which have it, too."""
+        for math in itertools.islice(self._root.iter("math"), _MOST_FORMULAS):
+            if math in self._hidden or math in self._silent or math.getparent() is None:
+                continue
+            gone = [
+                each
+                for each in math.iter("*")
+                if (each in self._hidden or each in self._silent) and each.tag not in _SOURCES
+            ]
+            if not gone:
+                continue
+            gone += math.iter(*_SOURCES)
+            math.attrib.pop("alttext", None)
+            for each in gone:
+                for inner in list(each):
+                    each.remove(inner)
+                each.text = None
+
     def _is_shown(self, control: Element) -> bool:
         """Return whether a control is on the screen, with something to click on."""
         if any(each in self._hidden for each in itertools.chain((control,), control.iterancestors())):
             return False
+        if control in self._opened and control.tag != "details":
+            return False  # another control would have to open it first
         if control.tag == "input":
             return control not in self._silent
         blank = True
@@ -421,7 +458,9 @@ class HiddenElementDetector:
             if event == "end":
                 skip = None if inner is skip else skip
                 around, text = (inner.getparent(), inner.tail) if inner is not control else (inner, None)
-            elif skip is None and (not isinstance(inner.tag, str) or inner in self._hidden):
+            elif skip is None and (
+                not isinstance(inner.tag, str) or inner in self._hidden or inner in self._opened
+            ):
                 skip = inner
             elif skip is None and inner.tag in _PICTURES and inner not in self._silent:
                 return True
@@ -480,6 +519,19 @@ def _of_names(written: str) -> Declarations:
 
 
 def _declared_by_attributes(tag: str, attributes: Mapping[str, str]) -> Iterator[tuple[str, str, bool]]:
+    if "hidden" in attributes:
+        if attributes["hidden"].lower() == "until-found":
+            yield from declared("content-visibility", "hidden")
+        else:
+            yield from declared("display", "none")
+    if "popover" in attributes:
+        yield from declared("display", "none")
+    if "mathcolor" in attributes:
+        yield from declared("color", attributes["mathcolor"])
+    if size := attributes.get("mathsize", "").strip():
+        yield from declared("font-size", f"{size}px" if size == "0" else size)
+    if tag not in _DECORATED:
+        return
     if tag == "dialog" and "open" not in attributes:
         yield from declared("display", "none")
     elif tag == "mark":
@@ -569,7 +621,7 @@ class PageControls:
             controls.append(tab)
         controls += self._mark_of_note(element)
         controls += self._control_beside(element) or self._tabs_of(element)
-        return controls[:_MOST]
+        return [control for control in controls if _can_be_used(control)][:_MOST]
 
     @cached_property
     def panes(self) -> tuple[TabPane, ...]:
@@ -611,6 +663,8 @@ class PageControls:
                 for inner in itertools.islice(neighbor.iter("*"), _MOST_NEIGHBORS):
                     if not _is_control(inner) or not _can_be_used(inner):
                         continue
+                    if inner.tag == "summary" and not _has_behavior(inner):
+                        continue  # it opens its details, not what a style hides in them
                     if inner.tag in ("label", "input") and "onclick" not in inner.attrib:
                         if found := self._switch(inner):
                             return found

@@ -107,14 +107,14 @@ def feed_page(root: etree._Element, url: str) -> Page:
     page = Page(
         url,
         "",
-        title=first_line(_child_text(top, "title")),
+        title=first_line(_one_line(_child_html(top, "title"))),
         author=first_line(_entry_author(top)),
         date=_entry_date(top),
         lang=_child_text(top, "language") or root.get("{http://www.w3.org/XML/1998/namespace}lang"),
         canonical=address(_entry_address(top), url),
         media_type="application/atom+xml" if local_name(root) == "feed" else "application/rss+xml",
     )
-    about = _child_text(top, "description") or _child_text(top, "subtitle")
+    about = next((found for name in ("description", "subtitle") if (found := _child_html(top, name))), "")
     return _written_feed(page, about, (_xml_entry(each, url) for each in entries[:_ENTRIES]), len(entries))
 
 
@@ -148,7 +148,7 @@ def _written_feed(page: Page, about: str, entries: Iterable[_FeedEntry], count: 
 
 def _xml_entry(entry: etree._Element, url: str) -> _FeedEntry:
     return _FeedEntry(
-        _child_text(entry, "title"),
+        _child_html(entry, "title"),
         address(_entry_address(entry), url) or "",
         _entry_date(entry),
         first_line(_entry_author(entry)),
@@ -162,8 +162,7 @@ def _entry_html(entry: etree._Element) -> str:
     for name in ("encoded", "content", "description", "summary", "subtitle"):
         for node in entry:
             # The content of Media RSS is a file, and the one of Atom may be at another address.
-            is_file = (node.get("url") or node.get("src")) is not None
-            if isinstance(node.tag, str) and local_name(node) == name and not is_file:
+            if isinstance(node.tag, str) and local_name(node) == name and not _is_file(node):
                 source = _node_html(node)
                 if source.strip():
                     return source
@@ -180,6 +179,10 @@ def _node_html(node: etree._Element) -> str:
     if node.get("type") in ("text", "text/plain"):
         return html.escape(text, quote=False).replace("\n\n", "<p>")
     return text
+
+
+def _is_file(node: etree._Element) -> bool:
+    return (node.get("url") or node.get("src")) is not None
 
 
 def _enclosures(entry: etree._Element, url: str) -> tuple[_Enclosure, ...]:
@@ -220,6 +223,12 @@ def _first_child(node: etree._Element, name: str) -> etree._Element | None:
 def _child_text(node: etree._Element, name: str) -> str:
     child = _first_child(node, name)
     return " ".join("".join(child.itertext()).split()) if child is not None else ""
+
+
+def _child_html(node: etree._Element, name: str) -> str:
+    """Return the markup of a child that may hold XHTML, else its text."""
+    child = _first_child(node, name)
+    return _node_html(child) if child is not None and len(child) else _child_text(node, name)
 
 
 def _entry_author(node: etree._Element) -> str:

@@ -22,7 +22,7 @@ from tabane.reader.markdown import spans
 from tabane.reader.page import Page
 from tabane.text.encodings import decode_leniently, decode_with, is_encoding, iso_2022_jp_text
 
-_MAIL = say("mail")
+_MAIL = say("email message")
 _HEADERS = ("From", "To", "Cc", "Reply-To", "Date")
 _HEADER = 2_000  # characters of one that are shown
 _PARTS = 300  # of a mail with those that are in it
@@ -60,7 +60,7 @@ def mail_page(body: bytes, url: str) -> Page:
     if len(mails) > _MAILS or (len(body) > _MAILBOX and starts):
         warnings.append(
             say(
-                "Only the first {count} {count:mail|mails} of the mailbox {count:is|are} shown.",
+                "Only the first {count} {count:message|messages} of the mailbox {count:is|are} shown.",
                 count=len(parsed),
             )
         )
@@ -108,6 +108,10 @@ class _MailReader:
             kind = part.get_content_type()
             if kind == "multipart/alternative":
                 todo += _alternative(part)
+            elif kind == "multipart/related" and (inner := _parts_of(part)):
+                root = _root_of(part, inner)
+                todo.append(root)
+                attached += [_attachment(each, each.get_content_type()) for each in inner if each is not root]
             elif part.is_multipart() and kind != "message/rfc822":
                 todo += reversed(_parts_of(part))
             elif kind == "message/rfc822" and (inner := _parts_of(part)):
@@ -128,8 +132,7 @@ class _MailReader:
             self._length += len(text)
 
     def _text(self, part: Mail, kind: str) -> str:
-        charset = str(part.get_param("charset", "") or "").strip().lower()
-        text = _decoded(_payload(part), charset, kind)
+        text = _decoded(_payload(part), _charset(part), kind)
         if kind == "text/html":
             markdown, hidden = seen_html(text[:_HTML], self.url)
             self.full = self.full or len(text) > _HTML
@@ -148,10 +151,17 @@ def _parts_of(part: Mail) -> list[Mail]:
 def _alternative(part: Mail) -> list[Mail]:
     """Return the alternative that is read: the last one with HTML, else the last with text, else the last."""
     inner = _parts_of(part)
-    for wanted in (("text/html", "multipart/related", "multipart/mixed"), ("text/plain",)):
+    rich = ("text/html", "multipart/related", "multipart/mixed", "multipart/alternative")
+    for wanted in (rich, ("text/plain",)):
         if found := [each for each in inner if each.get_content_type() in wanted]:
             return found[-1:]
     return inner[-1:]
+
+
+def _root_of(part: Mail, inner: list[Mail]) -> Mail:
+    """Return the part of a multipart/related that is shown (RFC 2387); the others are only for it."""
+    start = str(part.get_param("start", "") or "").strip()
+    return next((each for each in inner if start and each.get("Content-ID", "").strip() == start), inner[0])
 
 
 def _attachment(part: Mail, kind: str) -> str:
@@ -220,6 +230,10 @@ def _date(mail: Mail) -> str | None:
 def _payload(part: Mail) -> bytes:
     data = part.get_payload(decode=True)
     return data if isinstance(data, bytes) else b""
+
+
+def _charset(part: Mail) -> str:
+    return str(part.get_param("charset", "") or "").strip().lower()
 
 
 def _decoded(data: bytes, charset: str, media: str = "") -> str:

@@ -40,15 +40,27 @@ _NOT_TEXT = frozenset({
     "formfield", "nonshppict", "shpinst", "shprslt", "do", "falt", "panose", "fontemb", "operator", "company",
     "manager",
     "keywords", "doccomm", "hlinkbase", "subject", "category", "comment", "creatim", "revtim",
-    "printim", "buptim", "mmathPr",
+    "printim", "buptim", "mmathPr", "ftnsep", "ftnsepc", "ftncn", "aftnsep", "aftnsepc", "aftncn", "rxe",
+    "txe", "tcn", "linkval", "propname", "staticval", "userprops", "fname", "bliptag", "blipuid", "datafield",
+    "ffname", "ffdeftext", "ffformat", "ffhelptext", "ffstattext", "ffentrymcr", "ffexitmcr", "docvar",
+    "upr", "mvfmf", "mvfml", "mvtof", "mvtol", "protusertbl", "xmlname", "xmlattrname",
+    "xmlattrvalue", "listname", "listpicture", "leveltext", "levelnumbers", "objclass", "objname",
 })  # fmt: skip
 """Groups whose text is no text of the document."""
 
-_STARRED = frozenset({"fldinst", "shptxt", "footnote", "listtext", "pntext"})
+_STARRED = frozenset({"fldinst", "shptxt", "footnote", "listtext", "pntext", "ud"})
 """Groups that are read although they are marked as optional."""
 
 _GROUNDS = frozenset({"highlight", "cb", "chcbpat", "clcbpat", "cbpat"})
 _TABLES = frozenset({"fonttbl", "colortbl", "title", "author"})
+_HIDDEN_STYLE = re.compile(
+    r"\{\s*(?:\\\*\s*)?\\(s|cs)(\d{1,5})(?!\d)(?:[^{};\\]|\\(?!v(?![A-Za-z0])))*\\v(?![A-Za-z0])"
+)
+_SHEET = 200_000  # characters of a style sheet
+_SHAPE_PARTS = frozenset({"sn", "sv"})
+_OFFSETS = frozenset({"li", "lin", "fi", "posx", "posnegx", "posy", "posnegy"})
+_FAR = -8_000  # twips: farther left or up than any margin
+_NARROW = 5  # percent of the width of letters
 _LINK = re.compile(r'HYPERLINK\s+(?:\\[a-z]\s+)*"([^"]{1,3000})"')
 
 
@@ -60,6 +72,8 @@ class _State:
     codepage: str = "cp1252"
     fallback: int = 1
     hidden: bool = False
+    aside: bool = False
+    """Whether a style hides the paragraph, or it is off the page."""
     half_points: int = 24
     color: int = 0
     ground: int = 0
@@ -140,11 +154,16 @@ class _RtfReader:
         self._rows: list[list[str]] = []
         self._in_table = False
         self._list_text = ""
+        self._hidden_styles: set[tuple[str, str]] = set()
+        self._property = ""
+        self._hidden_shape = False
 
     def read(self, source: str) -> None:
         """Read the whole source."""
         start = process_time()
         at, count = 0, 0
+        if (sheet := source.find("{\\stylesheet")) >= 0:
+            self._hidden_styles = set(_HIDDEN_STYLE.findall(source[sheet : sheet + _SHEET]))
         while (match := _TOKEN.match(source, at)) is not None:
             at = match.end()
             count += 1
@@ -185,10 +204,15 @@ class _RtfReader:
         self._skip = 0
         self._flush()
         state = self._state
-        if word in _NOT_TEXT or (self._starred and word not in _STARRED):
+        if word in _SHAPE_PARTS:
+            self._state = replace(state, target=word)
+        elif word in _NOT_TEXT or (self._starred and word not in _STARRED):
+            self._hidden_shape = self._hidden_shape and word != "shpinst"
             self._state = replace(state, target=None)
         elif word in _TABLES or word in _STARRED:
             if word == "shptxt":  # a text box, within a group of properties
+                self._state = replace(state, target="", hidden=state.hidden or self._hidden_shape)
+            elif word == "ud":  # the same text in Unicode
                 self._state = replace(state, target="")
             elif state.target is not None:
                 self._state = replace(state, target="" if word == "footnote" else word)
@@ -221,8 +245,17 @@ class _RtfReader:
             self._state = replace(state, fallback=min(max(value, 0), 100))
         elif word in ("v", "deleted"):
             self._state = replace(state, hidden=number != 0)
+        elif word == "charscalex":
+            self._state = replace(state, hidden=0 < value < _NARROW)
+        elif word == "cs" and ("cs", str(number)) in self._hidden_styles:
+            self._state = replace(state, hidden=True)
+        elif (word == "s" and ("s", str(number)) in self._hidden_styles) or (
+            word in _OFFSETS and value < _FAR
+        ):
+            self._state = replace(state, aside=True)
         elif word == "plain":
-            self._state = _State(state.target, self._fonts.get(-1, state.codepage), state.fallback)
+            codepage = self._fonts.get(-1, state.codepage)
+            self._state = _State(state.target, codepage, state.fallback, aside=state.aside)
         elif word == "fs" and number is not None:
             self._state = replace(state, half_points=number)
         elif word == "cf":
@@ -240,6 +273,7 @@ class _RtfReader:
             self._end_paragraph()
         elif word == "pard":
             self._in_table, self._paragraph.level = False, 0
+            self._state = replace(self._state, aside=False)
         elif word == "intbl":
             self._in_table = True
         elif word == "outlinelevel" and number is not None and 0 <= number < 6:
@@ -307,6 +341,11 @@ class _RtfReader:
                 self._rgb = {}
         elif state.target == "fldinst":
             self._instruction = (self._instruction + text)[:5_000]
+        elif state.target == "sn":
+            self._property = text.strip()
+        elif state.target == "sv":
+            hides = self._property == "fHidden" and text.strip() not in ("", "0")
+            self._hidden_shape = self._hidden_shape or hides
         elif state.target in self.facts:
             self.facts[state.target] = (self.facts[state.target] + text)[:500]
         elif state.target in ("listtext", "pntext"):
@@ -321,7 +360,7 @@ class _RtfReader:
 
     def _is_seen(self, state: _State) -> bool:
         pale = is_unreadable(self._color(state.color), self._color(state.ground) or WHITE)
-        return not (state.hidden or pale or is_tiny(state.half_points / 2))
+        return not (state.hidden or state.aside or pale or is_tiny(state.half_points / 2))
 
     def _color(self, number: int) -> Color | None:
         return self._colors[number] if 0 <= number < len(self._colors) else None

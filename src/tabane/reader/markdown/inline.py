@@ -396,8 +396,13 @@ _GLYPHS = {  # characters of MathML that TeX writes as words, if TeX does not re
     "\u220f": r"\prod ", "\u2202": r"\partial ", "{": r"\{", "}": r"\}",
 }  # fmt: skip
 _DEEPEST_FORMULA = 60
-_PROSE = re.compile(r"(?<![A-Za-z])(?:[A-Za-z]{2,}[,.;:!?'\"]*\s+){12}|[\u3040-\u30ff\u3400-\u9fff、。]{40}")
-"""Twelve words in a row, or as much Japanese or Chinese: no formula contains that."""
+_PROSE = re.compile(r"(?<![A-Za-z])(?:[A-Za-z]{2,}[,.;:!?'\"]*\s+){7}|[\u3040-\u30ff\u3400-\u9fff、。]{40}")
+"""Seven words in a row, or as much Japanese or Chinese: no formula contains that."""
+
+
+_TEX_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{4,}")
+_ENVIRONMENT = re.compile(r"\\(?:begin|end|color|textcolor|label|ref|tag|class|style|href)\s*\{[^{}]*\}")
+_FEW_WORDS = 3
 
 
 class Formula(NamedTuple):
@@ -476,10 +481,25 @@ def _made_formula(tex: str, shown: bool) -> Formula | None:
 def mathml_source(math: HtmlElement) -> str:
     """Return the TeX that the page gives next to its MathML, else TeX made from the MathML."""
     for note in math.iter("annotation"):
-        if "tex" in str(note.get("encoding", "")).lower() and not _PROSE.search(note.text or ""):
-            return note.text or ""
+        tex = note.text or ""
+        if "tex" in str(note.get("encoding", "")).lower() and not _PROSE.search(tex):
+            return tex if _says_the_same(tex, math) else _tex_of_node(math, 0)
     tex = math.get("alttext") or ""
-    return tex if tex and not _PROSE.search(tex) else _tex_of_node(math, 0)
+    if tex and not _PROSE.search(tex) and _says_the_same(tex, math):
+        return tex
+    return _tex_of_node(math, 0)
+
+
+def _says_the_same(tex: str, math: HtmlElement) -> bool:
+    """Return whether TeX has no words that the formula beside it does not show."""
+    words = [word.lower() for word in _TEX_WORD.findall(_ENVIRONMENT.sub("", tex))]
+    if len(words) < _FEW_WORDS:
+        return True
+    sources = {text_of(note) for note in math.iter("annotation", "annotation-xml")}
+    shown = text_of(math).lower()
+    for note in sources:
+        shown = shown.replace(note.lower(), " ")
+    return sum(word not in shown for word in words[:200]) < _FEW_WORDS
 
 
 def _tex_of_node(node: HtmlElement, depth: int) -> str:

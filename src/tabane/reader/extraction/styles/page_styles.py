@@ -42,7 +42,10 @@ _MOST_SELECTORS = 120_000
 _STEPS = 1_500_000
 _LONG_BUCKET = 3_000
 _FEW = 64
-_NAME = re.compile(r"[.#][-\w\u0080-\U0010ffff]+")
+_NAME = re.compile(r"[.#][-\w\u0080-\U0010ffff]+|(?:^|(?<=[\s>+~]))[a-zA-Z][-\w]*")
+_ARGUMENT = re.compile(r"""\([^()\[\]"']*\)|\[[^()\[\]"']*(?:"[^()\[\]"']*"|'[^()\[\]"']*')?[^()\[\]"']*\]""")
+_USED = re.compile(r"::?(?:before|after|hover|focus(?:-within|-visible)?|active|visited)(?![-\w(])")
+"""Parts that the browser makes, and states that no element is in while nobody uses the page."""
 _UNREAD = frozenset(("noscript", "template", "textarea", "title", "iframe", "noembed", "noframes"))
 _NOTHING: Specified = {}
 _HOST, _SLOTTED, _PART = ":host", "::slotted", "::part"
@@ -213,7 +216,10 @@ def _read_sheets(root: Element, letters: int) -> PageSheets:
         if kind != "text/css" or not applies(element.get("media") or ""):
             continue
         if not any(above.tag in _UNREAD and above is not root for above in element.iterancestors()):
-            reader.read(element.text or "")
+            text = element.text or ""
+            if element.getparent() is not None and element.getparent().tag in ("svg", "g", "defs"):
+                text = text.strip().removeprefix("<![CDATA[").removesuffix("]]>")
+            reader.read(text)
     return PageSheets(reader.found, external)
 
 
@@ -243,7 +249,7 @@ class _TreeStyles:
         self._by_attribute: dict[str, list[_Entry]] = {}
         self._known: dict[tuple[str, str | None, str | None], tuple[_Entries, _Entries, _Entries]] = {}
         self._alike: dict[tuple[int, ElementPath], _Entries] = {}
-        """Selectors that match, by the ``id()`` of those that may and the path of the parent."""
+        """Selectors that match, or may, by the ``id()`` of those that may and the path of the parent."""
         self._gathered = 0
         self._interned: dict[_Entries, _Entries] = {}
         self._active: frozenset[str] = frozenset()
@@ -307,18 +313,30 @@ class _TreeStyles:
         certain, named, others = self._candidate_entries(
             element, attributes.get("class"), attributes.get("id")
         )
+        if self.matcher.spent:
+            return certain, self._matching(
+                element, (*named, *others, *self._entries_by_attribute(attributes))
+            )
+        matching = _NO_ENTRIES
+        if named or others:
+            # What is named alike, with ancestors named alike, matches alike.
+            path = self.matcher.path_above(element)
+            if named:
+                place = id(named), path
+                known = self._alike.get(place)
+                if known is None:
+                    known = self._alike[place] = self._matching(element, named)
+                matching = known
+            if others:
+                place = id(others), path
+                known = self._alike.get(place)
+                if known is None:
+                    known = self._alike[place] = tuple(
+                        one for one in others if not self.matcher.rules_out(one.selector, element)
+                    )
+                others = known
         if self._by_attribute and attributes:
             others = (*others, *self._entries_by_attribute(attributes))
-        if self.matcher.spent:
-            return certain, self._matching(element, (*named, *others))
-        matching = _NO_ENTRIES
-        if named:
-            # What is named alike, with ancestors named alike, matches alike.
-            place = id(named), self.matcher.path_above(element)
-            known = self._alike.get(place)
-            if known is None:
-                known = self._alike[place] = self._matching(element, named)
-            matching = known
         return certain, (*matching, *self._matching(element, others)) if others else matching
 
     def _matching(self, element: Element, possible: _Entries) -> _Entries:
@@ -359,11 +377,19 @@ class _TreeStyles:
         return True
 
     def _may_be_there(self, text: str) -> bool:
-        """Return whether a list of selectors can match on the page, before it is parsed."""
-        if "(" in text or "\\" in text or "[" in text:
+        """Return whether a list of selectors can match on the page, before it is parsed. What is in brackets
+        is not looked at.
+        """
+        if "(" in text or "[" in text:
+            text = _ARGUMENT.sub("", text)
+        if "(" in text or "[" in text or "\\" in text:
             return True
+        there = self._there
         for part in text.split(","):
-            if all(self._cased(name) in self._there for name in _NAME.findall(part)):
+            names = _NAME.findall(part.strip())
+            if (":" not in part or _USED.search(part) is None) and all(
+                (self._cased(name) if name[0] in ".#" else name.lower()) in there for name in names
+            ):
                 return True
         return False
 

@@ -104,7 +104,7 @@ class Selector:
     parts: frozenset[str] = frozenset()
     """The names of ``::part()``, of elements in the shadow tree of the host."""
     by_names: bool = False
-    """Whether nothing but tags, classes and ids is asked of these ancestors."""
+    """Whether nothing but tags, classes, ids and the root is asked of these ancestors."""
 
 
 def selectors(text: str) -> list[Selector]:
@@ -284,8 +284,20 @@ class _Builder:
             needed=frozenset(name for compound in above for name in _compound_names(compound)),
             slotted=self._slotted,
             parts=self._part_names,
-            by_names=vertical and not any(compound.attributes or compound.pseudos for compound in above),
+            by_names=vertical and all(map(_is_by_names, above)),
         )
+
+
+def _is_by_names(compound: CompoundSelector) -> bool:
+    """Return whether tag, classes and id of an element and its place below the root decide on a compound."""
+    return not compound.attributes and all(
+        pseudo.name == "root"
+        or (
+            pseudo.name in ("is", "not")
+            and all(len(one.compounds) == 1 and _is_by_names(one.compounds[0]) for one in pseudo.selectors)
+        )
+        for pseudo in compound.pseudos
+    )
 
 
 def _compound_names(compound: CompoundSelector) -> Iterator[str]:
@@ -389,6 +401,18 @@ class SelectorMatcher:
             return True
         if not selector.vertical:
             return self._match_around(selector, 0, element) is _Result.MATCH
+        return self._matches_above(selector, element)
+
+    def rules_out(self, selector: Selector, element: Element) -> bool:
+        """Return whether the names of the ancestors of an element, if only these are asked for, are not what
+        a selector says.
+        """
+        return (
+            selector.by_names and len(selector.compounds) > 1 and not self._matches_above(selector, element)
+        )
+
+    def _matches_above(self, selector: Selector, element: Element) -> bool:
+        """Return whether the ancestors of an element are what a selector says, which asks for no siblings."""
         parent = element.getparent()
         path = self.path_above(element)
         key = selector, path if selector.by_names else parent

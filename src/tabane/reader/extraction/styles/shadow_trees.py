@@ -72,6 +72,8 @@ class ShadowTrees:
 
     def attach(self, page: Element) -> None:
         """Put the trees and what their slots show into their hosts."""
+        if not self.trees:
+            return
         light = {tree.host: _take_contents(tree.host) for tree in self.trees}
         for tree in self.trees:
             host, root = tree.host, tree.root

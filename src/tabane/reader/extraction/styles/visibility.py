@@ -555,7 +555,8 @@ class _Judging:
             cropped=around.cropped if self._in_line else self._is_cropped(),
             silence=Reason.NONE,
         )
-        return replace(state, silence=self._silence_reason(state, own))
+        silence = self._silence_reason(state, own)
+        return state if silence is Reason.NONE else replace(state, silence=silence)
 
     def _text_color(self) -> Color:
         around = self._around.color
