@@ -35,7 +35,7 @@ MOST_KEPT, MOST_KEPT_BYTES = 100, 16 << 20
 """Jobs that are over and can still be asked for, and the bytes of their results; the oldest go first."""
 
 MOST_OWN_KEPT = 10
-"""Jobs of the hub itself among them: one follows each page that is read, and they would push out all others."""
+"""Jobs of the hub itself among them. One follows each page that is read: they would push out all others."""
 
 LONGEST_POLL = 30
 """Seconds that a follower may wait for news."""
