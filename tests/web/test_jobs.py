@@ -68,3 +68,20 @@ async def test_jobs_run_with_units_and_end_in_order_with_a_way_to_try_again(tmp_
         one = text(await page.content(f"/jobs/{first.key}"))
         assert "1,200 new · 7 already there · 1 could not be read" in one
         running.may_end.set()
+
+
+async def test_a_site_that_was_read_shows_which_pages_failed_and_why(tmp_path: Path) -> None:
+    lost = {"url": "https://docs.test/guide/lost", "reason": "docs.test has nothing at this URL."}
+    report = {
+        "new": 2, "changed": 0, "unchanged": 7, "failed": 1, "gone": 0, "left": 3, "saved": 9,
+        "pages": {"failed": [lost]},
+    }  # fmt: skip
+    async with web_hub(tmp_path, {}) as here:
+        page = await visitor(here)
+        await page.sign_in()
+        key = await ended(here, "remember_site", "the site", report)
+        shown = text(await page.content(f"/jobs/{key}"))
+        assert "2 new · 7 unchanged · 1 could not be read" in shown
+        assert "Saved as documents: 9 pages." in shown
+        assert "3 more pages are known" in shown
+        assert f"{lost['url']}: {lost['reason']}" in shown

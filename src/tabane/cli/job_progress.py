@@ -88,7 +88,10 @@ def watched(
                 raise
             except HubError:
                 raise HubError(
-                    say("The hub stopped while the job was running. Completed work is kept. See: tabane logs")
+                    say(
+                        "The hub stopped while the job was running. Completed work is kept; run the command "
+                        "that started it again to continue. See: tabane logs"
+                    )
                 ) from None
     return state
 

@@ -24,6 +24,7 @@ from tabane.cli.output import (
     state_word,
     text,
 )
+from tabane.cli.read import SITE_OPERATIONS, say_site
 from tabane.messages import say
 
 _JOB_COLUMNS = (
@@ -71,11 +72,14 @@ operation_command(
 def follow_(terminal: Terminal, job: str) -> None:
     client = terminal.hub(start=False)
     try:
-        result = result_of(watched(client, client.call("follow_job", {"job": job})))
+        state = watched(client, client.call("follow_job", {"job": job}))
+        result = result_of(state)
     except KeyboardInterrupt:
         terminal.note(say("The job is still running. Cancel it with: tabane jobs cancel {job}", job=job))
         raise click.exceptions.Exit(INTERRUPTED) from None
-    if terminal.json or result is not None:
+    if state["operation"] in SITE_OPERATIONS and not terminal.json:
+        say_site(terminal, result)
+    elif terminal.json or result is not None:
         terminal.print_json(result)
 
 

@@ -17,6 +17,9 @@ from tabane.reader.table import MOST_TOKENS, ReadSite, ReadUrl
 
 _of_url = partial(parameter_option, ReadUrl)
 _of_site = partial(parameter_option, ReadSite)
+SITE_OPERATIONS = ("read_site", "remember_site")
+"""Operations whose result :func:`say_site` prints."""
+
 _OF_BOTH, _SITE_ONLY = {"refresh"}, {"limit", "depth"}
 
 
@@ -98,11 +101,17 @@ def read(terminal: Terminal, /, page: str, remember: bool, site: bool, **options
 
 def _read_site(terminal: Terminal, address: str, remember: bool, wanted: dict[str, Any]) -> None:
     """Start to read a site, or continue, and print what came of it."""
-    operation = "remember_site" if remember else "read_site"
+    operation = SITE_OPERATIONS[remember]
     found = follow(terminal, operation, {"url": address, **wanted})
     if not terminal.show_json(found):
-        for line in site_lines(found, lang()):
-            terminal.say(line)
+        say_site(terminal, found)
+
+
+def say_site(terminal: Terminal, report: dict[str, Any]) -> None:
+    """Print what came of the reading of a site, and how its pages are found."""
+    for line in site_lines(report, lang()):
+        terminal.say(line)
+    terminal.note(say("Find what the pages say with: tabane search WORDS"))
 
 
 def _remember(terminal: Terminal, address: str, found: dict[str, Any]) -> TabaneError | None:

@@ -102,7 +102,13 @@ OUTCOMES: Mapping[str, Message] = {
 }
 """Counts of a report, in words."""
 
-_OF_SITES = {"new": "new", "changed": "changed", "unchanged": "unchanged", "bad": "failed"}
+_SITES = ("read_site", "remember_site")
+_OF_SITES: Mapping[str, Message] = {
+    "new": OUTCOMES["new"],
+    "changed": OUTCOMES["changed"],
+    "unchanged": say("{count:,} unchanged"),
+    "failed": OUTCOMES["bad"],
+}
 
 
 def _in_words(operation: str, result: Any) -> list[Message]:
@@ -114,9 +120,10 @@ def _in_words(operation: str, result: Any) -> list[Message]:
     if OUTCOMES.keys() <= result.keys():
         said = [filled(text, {"count": result[name]}) for name, text in OUTCOMES.items() if result[name]]
         return said or [say("nothing new")]
-    if operation in ("read_site", "remember_site"):
-        counts = {text: result.get(count, 0) for text, count in _OF_SITES.items()}
-        return [filled(OUTCOMES[text], {"count": count}) for text, count in counts.items() if count]
+    if operation in _SITES:
+        return [
+            filled(text, {"count": count}) for name, text in _OF_SITES.items() if (count := result.get(name))
+        ]
     if operation == "verify_audit_log":
         return [say("The log is intact.") if result.get("intact") else say("The log is not intact.")]
     if operation == "run_doctor" and {"fault", "warning"} <= result.keys():
@@ -131,7 +138,9 @@ async def job_page(request: PageRequest) -> WholePage:
     text = json.dumps(job.get("result"), ensure_ascii=False, indent=2)
     if len(text) > MOST_RESULT:
         text = text[:MOST_RESULT] + "\n…"
-    return WholePage("jobs/job.html", say("Job"), {"job": job, "result_text": text}, module="jobs")
+    site = job.get("result") if job["operation"] in _SITES else None
+    context = {"job": job, "result_text": text, "site": site}
+    return WholePage("jobs/job.html", say("Job"), context, module="jobs")
 
 
 async def progress(request: PageRequest) -> Fragment:
