@@ -181,6 +181,15 @@ def test_atom() -> None:
     )
 
 
+def test_hidden_markup_in_the_titles_of_feeds_is_left_out() -> None:
+    inner = '<div xmlns="http://www.w3.org/1999/xhtml">Shown<b hidden="">ZEBRA</b></div>'
+    title = f'<title type="xhtml">{inner}</title>'
+    entry = f"<entry>{title}<content>text</content></entry>"
+    feed = f'<feed xmlns="http://www.w3.org/2005/Atom">{title}{entry}</feed>'
+    page = page_of(feed.encode(), URL, "application/atom+xml")
+    assert (page.title, page.markdown) == ("Shown", "## Shown\n\ntext")
+
+
 ENTRY = "<rss xmlns:content='c' xmlns:media='m' xmlns:itunes='i'><channel><item>{}</item></channel></rss>"
 ATOM_ENTRY = "<feed xmlns='http://www.w3.org/2005/Atom'><entry>{}</entry></feed>"
 HIDDEN = "&lt;p&gt;seen&lt;/p&gt;&lt;p style='display:none'&gt;ZEBRA&lt;/p&gt;"

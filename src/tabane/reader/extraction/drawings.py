@@ -119,9 +119,10 @@ class Paints:
     """The gradients and patterns of a page, by their ids."""
 
     def __init__(self, root: Element) -> None:
-        self._servers = {
-            key: each for each in root.iter(*_GRADIENTS, "pattern") if (key := each.get("id")) is not None
-        }
+        # In reverse, so that the first of an id counts, and because lxml frees elements that were removed
+        # from a tree in quadratic time if the first of them go first.
+        servers = reversed(list(root.iter(*_GRADIENTS, "pattern")))
+        self._servers = {key: each for each in servers if (key := each.get("id")) is not None}
 
     def color_of(self, fill: str) -> str:
         """Return a fill that refers to a gradient as the color that it has everywhere, if it has one."""

@@ -228,7 +228,10 @@ def _child_text(node: etree._Element, name: str) -> str:
 def _child_html(node: etree._Element, name: str) -> str:
     """Return the markup of a child that may hold XHTML, else its text."""
     child = _first_child(node, name)
-    return _node_html(child) if child is not None and len(child) else _child_text(node, name)
+    if child is None or not len(child):
+        return _child_text(node, name)
+    inner = (str(etree.tostring(each, encoding="unicode")) for each in child)
+    return html.escape(child.text or "", quote=False) + "".join(inner)
 
 
 def _entry_author(node: etree._Element) -> str:
