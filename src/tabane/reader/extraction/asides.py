@@ -495,7 +495,7 @@ class _Page:
                 continue
             names = _names(box)
             if self._is_box(run) and (
-                _names_match(_NEWSLETTER_NAME, names) or (not sells and _names_match(_AUTHOR_NAME, names))
+                _newsletter_name(names) is not None or (not sells and _author_name(names) is not None)
             ):
                 self._mark(run)
         for number, block in enumerate(self.blocks):
@@ -554,9 +554,11 @@ def _block_ranges(cutting: BlockSegmentation) -> dict[int, _Range]:
     return {key: _Range(first, ends[key]) for key, first in firsts.items()}
 
 
-@lru_cache(maxsize=4096)
-def _names_match(pattern: re.Pattern[str], names: str) -> bool:
-    return pattern.search(names) is not None
+# The names of elements repeat.
+_comments_name, _story_name, _newsletter_name, _author_name = (
+    lru_cache(maxsize=4096)(pattern.search)
+    for pattern in (_COMMENTS_NAME, _STORY_NAME, _NEWSLETTER_NAME, _AUTHOR_NAME)
+)
 
 
 def _names(box: ElementBox) -> str:
@@ -564,14 +566,14 @@ def _names(box: ElementBox) -> str:
 
 
 def _is_named_comments(box: ElementBox) -> bool:
-    return box.element.tag not in _PAGES and _names_match(_COMMENTS_NAME, _names(box))
+    return box.element.tag not in _PAGES and _comments_name(_names(box)) is not None
 
 
 def _story_of(box: ElementBox) -> _Story | None:
     """Return the story that a box is, none for one of comments, and None for others."""
     if _is_named_comments(box):
         return _NO_STORY
-    named = box.element.get("itemprop") in ("articleBody", "text") or _names_match(_STORY_NAME, _names(box))
+    named = box.element.get("itemprop") in ("articleBody", "text") or _story_name(_names(box)) is not None
     return (
         _Story(f"{box.element.tag} {_names(box)}", id(box)) if named or box.element.tag == "article" else None
     )

@@ -83,7 +83,6 @@ SILENT = frozenset((
 _Value = TypeVar("_Value")
 _ENTER, _TAIL, _END = range(3)
 _WHOLE = frozenset(("pre", "table"))
-_SPACE = re.compile(r"\s+")
 _DENSE = re.compile("[\u3040-\u30ff\u3400-\u9fff\uff66-\uff9f\uac00-\ud7af]+")
 _WORDS = re.compile(r"[^\W\u3040-\u30ff\u3400-\u9fff\uff66-\uff9f\uac00-\ud7af]+")
 FAR = 12
@@ -274,7 +273,7 @@ class BlockSegmentation:
         texts, self._texts = self._texts, []
         if block is None:
             return
-        block.text = _SPACE.sub(" ", "".join(texts)).strip()
+        block.text = " ".join("".join(texts).split())
         if block.pieces or block.pictures:
             block.words = len(_WORDS.findall(block.text)) + round(_dense(block.text) / 2)
             self.blocks.append(block)
@@ -411,12 +410,12 @@ def nearest(
 
 
 _SENTENCE_END = re.compile(r"[.!?。!?…:;][\"'”’」』)\]]*$")
-_COMMAS = re.compile(r"[,、，;]|(?<=[^\d])\.(?=\s)|。")
+_COMMAS = re.compile(r"[,、，;。.](?:(?<!\.)|(?<=\D\.)(?=\s))")
 _DATE = re.compile(r"\b(19|20)\d\d\b|\d{1,2}:\d\d|\bago\b|年|前$")
 _PRICE = re.compile(r"[$€£¥￥]\s?\d|\d\s?[€円]")
 _LEGAL = re.compile(
-    r"©|\(c\)\s|all rights reserved|copyright|cookies?\b|terms (?:of|and)|無断", re.IGNORECASE
-)
+    r"©|\(c\)\s|all rights reserved|copyright|cookies?\b|terms (?:of|and)|無断"
+)  # of lower case
 _CALL = re.compile(
     r"^(?:share|tweet|pin it|follow|subscribe|sign (?:in|up)|log ?in|register|read more|learn more|more"
     r"|related|view|see (?:all|more)|show|load more|add to|buy|shop|download|skip to|back to|reply|report"
@@ -434,6 +433,10 @@ _FAR_APART = 20
 _EDGE = 30  # blocks from an end of the page that are told apart
 _LONGEST_DATE = 60  # letters of a line that tells when something was written
 _LEVELS = ("h1", "h2", "h3", "h4", "h5", "h6")
+_SHAPES = {
+    "p": 1, "li": 2, "td": 3, "th": 3, "table": 3, "div": 4, "pre": 5, "dd": 6, "dt": 6, "button": 7,
+    "label": 7,
+}  # fmt: skip
 
 
 Row = tuple[Sequence[float], ...]
@@ -545,6 +548,8 @@ def _own_features(block: ContentBlock) -> list[float]:
     tag = block.box.element.tag
     head = text[:400]
     length = max(1, len(head))
+    digits = sum(map(str.isdigit, head))
+    dated = digits or "ago" in head or "年" in head or head.endswith("前")
     return [
         log1p(block.letters - block.linked),
         log1p(min(60, block.linked)),
@@ -552,28 +557,16 @@ def _own_features(block: ContentBlock) -> list[float]:
         block.links,
         1.0 if _SENTENCE_END.search(text[-4:]) else 0.0,
         len(_COMMAS.findall(head)) / length,
-        sum(map(str.isdigit, head)) / length,
+        digits / length,
         sum(map(str.isupper, head)) / length,
         size(text) / max(1, block.words),
         block.bold / letters,
-        1.0 if _DATE.search(head) else 0.0,
-        1.0 if _PRICE.search(head) else 0.0,
-        1.0 if _LEGAL.search(head) else 0.0,
+        1.0 if dated and _DATE.search(head) else 0.0,
+        1.0 if digits and _PRICE.search(head) else 0.0,
+        1.0 if _LEGAL.search(head.lower()) else 0.0,
         1.0 if _CALL.match(text) else 0.0,
         _LEVELS.index(tag) + 1 if tag in _LEVELS else 0,
-        {
-            "p": 1,
-            "li": 2,
-            "td": 3,
-            "th": 3,
-            "table": 3,
-            "div": 4,
-            "pre": 5,
-            "dd": 6,
-            "dt": 6,
-            "button": 7,
-            "label": 7,
-        }.get(tag, 0),
+        _SHAPES.get(tag, 0),
         len(block.pieces),
         1.0 if block.pictures else 0.0,
     ]

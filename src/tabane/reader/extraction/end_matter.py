@@ -364,7 +364,7 @@ def _text_after(number: int, places: _Places, kept: Sequence[bool], units: dict[
 def _kind_of(box: ElementBox, unit: ElementBox) -> str:
     """Return what a block is in, no farther out than a box: "figure", "link card", "card"; else ""."""
     for at in islice(up(box), _WITHIN):
-        if _is_figure(at):
+        if at.element.tag in _FIGURES:
             return "figure"
         if kind := _kind_by_name(_name_of(at.element)):
             return kind

@@ -23,14 +23,14 @@ _MOST_TABS = 500  # tabs of a page
 _MOST_IN_ROW = 24
 _LONGEST = 60  # characters of a label
 _NEAR = 3  # elements around a row that the panes may stand beside
-_TABS = "//*[@role='tab' or {}]".format(
-    " or ".join(f"@{name}='{kind}'" for name in ("data-bs-toggle", "data-toggle") for kind in ("tab", "pill"))
+_TABS = "//@role[.='tab']/.. | //@data-bs-toggle[{0}]/.. | //@data-toggle[{0}]/..".format(
+    ".='tab' or .='pill'"
 )
 _ROWS = (
-    "//*[@role='tablist']"
+    "//@role[.='tablist']/.."
     " | //label[@for]/parent::*[count(label[@for]) > 1 and count(*) = count(label) + count(input)]"
 )
-_LABELED = "//*[@aria-labelledby][@role='tabpanel' or contains(@class, 'tabpanel')]"
+_LABELED = "//@aria-labelledby/parent::*[@role='tabpanel' or contains(@class, 'tabpanel')]"
 _REFERENCES = ("aria-controls", "data-bs-target", "data-target", "href")
 _PANE = re.compile(
     r"(?:^|[\s_-])(?:tab-?(?:s|bed)?-?(?:pane|panel|content|item|block)|panel|pane)(?:$|[\s_-])", re.I
