@@ -24,7 +24,7 @@ NORMAL = b"<title>T</title><body><main><h1>News</h1><p>" + b"Something happened 
 UNSEEN = (
     b"<script>var secret = 1</script><style>.secret{}</style><!-- secret --><template>secret</template>"
     b"<noscript>secret</noscript><div hidden>secret <div>secret</div> secret</div>"
-    b"<p style='display:none'>secret</p><span aria-hidden=true>secret</span>"
+    b"<p style='display:none'>secret</p>"
     b'<div title="a > b" class="sr-only">secret</div>'
 )
 
