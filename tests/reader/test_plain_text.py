@@ -54,6 +54,7 @@ def test_anything_is_text(markdown: str) -> None:
         ("", "<p style='clip-path:inset(100%)'>{}</p>"),
         ("", "<p style='transform:scale(0)'>{}</p>"),
         ("", "<p style='opacity:.0'>{}</p>"),
+        ("", "<p aria-hidden=true>{}</p>"),
     ],
 )
 def test_text_that_simple_styles_hide_is_skipped(sheet: str, element: str) -> None:
