@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 import click
+from msgspec import Struct
 
 from tabane.cli.arguments import read_object
 from tabane.cli.drawing import job_figures
@@ -25,7 +26,13 @@ from tabane.cli.output import (
     text,
 )
 from tabane.cli.read import SITE_OPERATIONS, say_site
+from tabane.hub.local.client import read_result
 from tabane.messages import say
+
+
+class _FollowedJob(Struct):
+    operation: str
+
 
 _JOB_COLUMNS = (
     Column(say("job"), "job"),
@@ -77,7 +84,7 @@ def follow_(terminal: Terminal, job: str) -> None:
     except KeyboardInterrupt:
         terminal.note(say("The job is still running. Cancel it with: tabane jobs cancel {job}", job=job))
         raise click.exceptions.Exit(INTERRUPTED) from None
-    if state["operation"] in SITE_OPERATIONS and not terminal.json:
+    if read_result(state, _FollowedJob).operation in SITE_OPERATIONS and not terminal.json:
         say_site(terminal, result)
     elif terminal.json or result is not None:
         terminal.print_json(result)

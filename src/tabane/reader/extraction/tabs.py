@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from tabane.reader.extraction.blocks import (
@@ -26,10 +26,7 @@ _NEAR = 3  # elements around a row that the panes may stand beside
 _TABS = "//@role[.='tab']/.. | //@data-bs-toggle[{0}]/.. | //@data-toggle[{0}]/..".format(
     ".='tab' or .='pill'"
 )
-_ROWS = (
-    "//@role[.='tablist']/.."
-    " | //label[@for]/parent::*[count(label[@for]) > 1 and count(*) = count(label) + count(input)]"
-)
+_ROWS = "//@role[.='tablist']/.."
 _LABELED = "//@aria-labelledby/parent::*[@role='tabpanel' or contains(@class, 'tabpanel')]"
 _REFERENCES = ("aria-controls", "data-bs-target", "data-target", "href")
 _PANE = re.compile(
@@ -52,7 +49,8 @@ class TabPane(NamedTuple):
 def tab_panes(root: Element) -> list[TabPane]:
     """Return the panes of tabs. The tree is not changed."""
     tabs = list(islice(root.xpath(_TABS), _MOST_TABS))
-    rows = list(islice(root.xpath(_ROWS), _MOST_TABS))
+    switches = dict.fromkeys(each.getparent() for each in root.iter("label") if each.get("for"))
+    rows = list(islice(chain(root.xpath(_ROWS), filter(_is_row_of_labels, switches)), _MOST_TABS))
     labeled = list(islice(root.xpath(_LABELED), _MOST_TABS))
     if not tabs and not rows and not labeled:
         return []
@@ -77,6 +75,12 @@ def tab_panes(root: Element) -> list[TabPane]:
         if 1 < len(labels) <= _MOST_IN_ROW and not named.intersection(labels):
             panes.update(zip(_panes_of(row, len(labels)), labels, strict=False))
     return [TabPane(pane, tab, label) for pane, tab in panes.items() if (label := _tab_label(tab))]
+
+
+def _is_row_of_labels(row: Element) -> bool:
+    """Return whether an element has nothing but labels, at least two, and what they switch."""
+    tags = [child.tag for child in row if isinstance(child.tag, str)]
+    return tags.count("label") > 1 and {*tags} <= {"label", "input"}
 
 
 def with_panes(cutting: BlockSegmentation, kept: Sequence[bool], panes: Iterable[TabPane]) -> list[bool]:
