@@ -132,6 +132,7 @@ def test_the_wrong_usage_is_told_as_such(home: Home) -> None:
         (("--site", "--no-links"), "--no-links cannot be used with --site"),
         (("--site", "--max-tokens", "1000"), "--max-tokens cannot be used with --site"),
         (("--limit", "3"), "--limit needs --site"),
+        (("--detach",), "--detach needs --site"),
     ],
 )
 def test_options_of_a_page_and_of_a_site_are_not_mixed(

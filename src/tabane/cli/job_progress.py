@@ -89,8 +89,8 @@ def watched(
             except HubError:
                 raise HubError(
                     say(
-                        "The hub stopped while the job was running. Completed work is kept; run the command "
-                        "that started it again to continue. See: tabane logs"
+                        "The hub stopped while the job was running. Completed work is kept. To continue, run "
+                        "the job's command again. See: tabane logs"
                     )
                 ) from None
     return state

@@ -64,9 +64,12 @@ def read(terminal: Terminal, /, page: str, remember: bool, site: bool, **options
     wanted = given(options)
     source = click.get_current_context().get_parameter_source
     named = [name for name in wanted if source(name) is not click.core.ParameterSource.DEFAULT]
-    if wrong := [name for name in named if name not in _OF_BOTH and (name in _SITE_ONLY) is not site]:
+    wrong = [name for name in named if name not in _OF_BOTH and (name in _SITE_ONLY) is not site]
+    if terminal.detach and not site:
+        wrong.append("detach")
+    if wrong:
         name = wrong[0]
-        flag = f"--{'no-' if wanted[name] is False else ''}{name.replace('_', '-')}"
+        flag = f"--{'no-' if wanted.get(name) is False else ''}{name.replace('_', '-')}"
         raise click.UsageError(
             text(
                 say("{flag} cannot be used with --site.", flag=flag)
@@ -74,13 +77,12 @@ def read(terminal: Terminal, /, page: str, remember: bool, site: bool, **options
                 else say("{flag} needs --site.", flag=flag)
             )
         )
+    address = page if "://" in page else f"https://{page}"
     if site:
-        address = page if "://" in page else f"https://{page}"
         _read_site(terminal, address, remember, {name: wanted[name] for name in named})
         return
     if "max_tokens" not in wanted and "cursor" not in wanted:
         wanted["max_tokens"] = MOST_TOKENS  # the whole page: a person scrolls, and a pipe takes all of it
-    address = page if "://" in page else f"https://{page}"
     try:
         with terminal.working(say("Reading {url}", url=address)):
             found = terminal.hub().call("read_url_content", {"url": address, **wanted})

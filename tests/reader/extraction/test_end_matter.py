@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from tabane.reader.extraction.article import extract
+from tabane.reader.extraction.content import cut
+from tabane.reader.extraction.end_matter import with_end_matter
+from tabane.reader.extraction.html_tree import parsed
 from tests.harness.patience import assert_in_proportion
 from tests.reader.extraction.test_extracting import PROSE, URL
 
@@ -53,3 +56,15 @@ def test_hostile_references_take_time_in_proportion(first: str, then: str) -> No
         extract(page_with(parts), URL)
 
     assert_in_proportion(read, 300)
+
+
+def test_a_card_of_which_a_part_is_content_is_kept_whole() -> None:
+    card = (
+        '<div class="sd-card"><div class="sd-card-body"><div class="sd-card-title">Card one</div>'
+        '<p class="sd-card-text">Its text</p></div><a class="sd-stretched-link" href="/api">API</a></div>'
+    )
+    cutting, _ = cut(parsed(f"<main><p>Before.</p>{card}<p>Behind.</p><p>Elsewhere.</p></main>"))
+    texts = [block.text for block in cutting.blocks]
+    assert texts == ["Before.", "Card one", "Its text", "API", "Behind.", "Elsewhere."]
+    kept = with_end_matter(cutting, [text in ("Before.", "Card one", "Behind.") for text in texts])
+    assert kept == [True, True, True, True, True, False]

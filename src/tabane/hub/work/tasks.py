@@ -10,12 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import secrets
-import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -31,6 +28,7 @@ from tabane.wire import era as eras
 from tabane.wire import json, rpc
 from tabane.wire.era import Era, ProtocolRefusal
 from tabane.wire.tasks import OVER, Status, TaskFacts
+from tabane.workers.database_thread import DatabaseThread
 
 if TYPE_CHECKING:
     from tabane.upstreams.call import ServerRequest
@@ -262,68 +260,38 @@ _Found = TypeVar("_Found")
 class TaskFile:
     """Keeps tasks. It is created with the first task, so that a hub without tasks has none."""
 
-    def __init__(self, folder: Path, loop: asyncio.AbstractEventLoop) -> None:
-        self._path, self._loop = folder / FILE, loop
-        self._thread: ThreadPoolExecutor | None = None
-        self._database: sqlite3.Connection | None = None
+    def __init__(self, folder: Path) -> None:
+        self._thread = DatabaseThread(folder / FILE, _SCHEMA, VERSION, "tasks")
 
     @property
     def exists(self) -> bool:
         """Whether the file exists."""
-        return self._path.exists()
+        return self._thread.path.exists()
 
     async def load(self) -> list[KeptTask]:
         """Return all tasks of the file. Raises StoreError."""
-        return await self._run(self._load)
+        return await self._thread.run(self._load)
 
     async def keep(self, task: KeptTask, body: bytes | None = None) -> None:
         """Write a task, with its result if it has one. Raises StoreError."""
-        await self._run(self._keep, task, body)
+        await self._thread.run(self._keep, task, body)
 
     async def body(self, name: str) -> bytes | None:
         """Return the result of a task; None if there is none. Raises StoreError."""
-        return await self._run(self._body, name)
+        return await self._thread.run(self._body, name)
 
     async def drop(self, names: Iterable[str]) -> None:
         """Remove tasks. Raises StoreError."""
-        await self._run(self._drop, [(name,) for name in names])
+        await self._thread.run(self._drop, [(name,) for name in names])
 
     async def close(self) -> None:
         """Finish what is being written, and close the file."""
-        if self._thread is None:
-            return
-        with contextlib.suppress(StoreError):
-            await self._run(self._close)
-        self._thread.shutdown(wait=False)
-        self._thread = None
-
-    async def _run(self, work: Callable[..., _Found], *arguments: object) -> _Found:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "tasks")
-        try:
-            return await self._loop.run_in_executor(self._thread, work, *arguments)
-        except (sqlite3.Error, OSError) as error:
-            raise StoreError(
-                say("{path} cannot be read or written: {error}", path=self._path, error=error)
-            ) from error
+        await self._thread.close()
 
     # -- in the thread ---------------------------------------------------------------------------
 
-    def _open(self) -> sqlite3.Connection:
-        if self._database is None:
-            try:
-                self._database = _connected(self._path)
-            except sqlite3.DatabaseError as error:
-                if isinstance(error, sqlite3.OperationalError):
-                    raise
-                log.warning("%s is damaged and was replaced: %s", self._path, error)
-                for end in ("", "-wal", "-shm"):
-                    Path(f"{self._path}{end}").unlink(missing_ok=True)
-                self._database = _connected(self._path)
-        return self._database
-
     def _load(self) -> list[KeptTask]:
-        rows = self._open().execute("SELECT kept FROM task").fetchall()
+        rows = self._thread.database().execute("SELECT kept FROM task").fetchall()
         found = []
         for (kept,) in rows:
             with contextlib.suppress(msgspec.MsgspecError):
@@ -331,7 +299,7 @@ class TaskFile:
         return found
 
     def _keep(self, task: KeptTask, body: bytes | None) -> None:
-        database = self._open()
+        database = self._thread.database()
         with database:
             database.execute(
                 "INSERT OR REPLACE INTO task VALUES(?, ?)", (task.id, msgspec.msgpack.encode(task))
@@ -340,39 +308,15 @@ class TaskFile:
                 database.execute("INSERT OR REPLACE INTO body VALUES(?, ?)", (task.id, body))
 
     def _body(self, name: str) -> bytes | None:
-        row = self._open().execute("SELECT json FROM body WHERE id = ?", (name,)).fetchone()
+        row = self._thread.database().execute("SELECT json FROM body WHERE id = ?", (name,)).fetchone()
         return None if row is None else bytes(row[0])
 
     def _drop(self, rows: list[tuple[str]]) -> None:
-        database = self._open()
+        database = self._thread.database()
         with database:
             database.executemany("DELETE FROM task WHERE id = ?", rows)
             database.executemany("DELETE FROM body WHERE id = ?", rows)
         database.execute("PRAGMA incremental_vacuum")
-
-    def _close(self) -> None:
-        database, self._database = self._database, None
-        if database is not None:
-            database.close()
-
-
-def _connected(path: Path) -> sqlite3.Connection:
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    os.chmod(path, 0o600)
-    database = sqlite3.connect(path, timeout=5, check_same_thread=False)
-    try:
-        database.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("PRAGMA synchronous=NORMAL")
-        (version,) = database.execute("PRAGMA user_version").fetchone()
-        if version not in (0, VERSION):
-            raise sqlite3.DatabaseError(f"version {version} is not known")
-        database.executescript(_SCHEMA)
-        database.execute(f"PRAGMA user_version={VERSION}")
-    except BaseException:
-        database.close()
-        raise
-    return database
 
 
 MOST, MOST_OF_HOLDER = 20_000, 10_000
@@ -434,7 +378,7 @@ class HubTasks:
 
     def __init__(self, context: HubContext, target: Callable[[str, str], CallTarget]) -> None:
         self._context, self._loop, self._target = context, context.loop, target
-        self._file = TaskFile(context.home, context.loop)
+        self._file = TaskFile(context.home)
         self._tasks: dict[str, Task] = {}
         self._holders: dict[str, int] = {}
         self._bytes = 0

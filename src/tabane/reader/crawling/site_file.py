@@ -8,25 +8,21 @@ pages are then read again.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import logging
-import os
 import sqlite3
 import time
 import zlib
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from tabane.errors import StoreError
-from tabane.messages import Message, say
+from tabane.messages import Message
 from tabane.reader.crawling.addresses import SiteScope, address_key, path_pattern
 from tabane.reader.fetching.interface import FetchedResource
 from tabane.reader.page_records import message_of, said
+from tabane.workers.database_thread import DatabaseThread
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +44,7 @@ Outcome = Literal[
     "new", "changed", "unchanged", "duplicate", "gone", "failed", "outside", "robots", "noindex", "other",
     "similar",
 ]  # fmt: skip
-"""What came of an address.
+"""Outcomes of the reading of an address.
 
 ``new``, ``changed`` and ``unchanged`` pages were read. ``duplicate``: another address has the same page.
 ``gone``: it was there in an earlier run. ``outside``: it redirects out of the folder. ``robots``: the site's
@@ -130,7 +126,7 @@ class FoundPage(NamedTuple):
 
 
 class PageResult(NamedTuple):
-    """What came of a page. ``other`` is the address that it leads to; ``links`` are those to be followed."""
+    """The outcome of reading a page. ``other`` is the address that it leads to, ``links`` those to follow."""
 
     outcome: Outcome
     reason: Message | None = None
@@ -157,17 +153,16 @@ class SiteFile:
     """Keeps the sites of one hub. It is created with the first site. All methods raise StoreError."""
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.time) -> None:
-        self._path, self._clock = folder / FILE, clock
-        self._thread: ThreadPoolExecutor | None = None
-        self._database: sqlite3.Connection | None = None
+        self._clock = clock
+        self._thread = DatabaseThread(folder / FILE, _SCHEMA, VERSION, "sites")
 
     async def begin(self, start: str) -> SiteRun:
         """Begin a run from a start page, or continue the one that was stopped less than a day ago."""
-        return await self._run(self._begin, start)
+        return await self._thread.run(self._begin, start)
 
     async def settle(self, site: int, scope: SiteScope, indexed: bool) -> None:
         """Keep the scope of a site, and whether its pages may be listed."""
-        await self._run(
+        await self._thread.run(
             self._execute,
             "UPDATE site SET origin = ?, folder = ?, indexed = ? WHERE id = ?",
             scope.origin, scope.folder, indexed, site,
@@ -175,34 +170,34 @@ class SiteFile:
 
     async def next(self, site: int) -> WaitingPage | None:
         """Return the page to be read next: the nearest to the start page, those that failed once last."""
-        return await self._run(self._next, site)
+        return await self._thread.run(self._next, site)
 
     async def list_pages(self, site: int, found: Iterable[FoundPage]) -> None:
         """Add the addresses of a site's sitemaps, which were all read."""
-        await self._run(self._list_pages, site, found)
+        await self._thread.run(self._list_pages, site, found)
 
     async def keep_response(self, place: int, accept: str | None, resource: FetchedResource) -> None:
         """Keep the response of a page until it is finished. One that is very large is not kept."""
         if len(resource.body) <= _LARGEST_RESPONSE:
-            await self._run(self._keep_response, place, accept, resource)
+            await self._thread.run(self._keep_response, place, accept, resource)
 
     async def response(self, place: int) -> tuple[str | None, FetchedResource] | None:
         """Return the response that was kept, and what it was the answer to; None if there is none."""
-        return await self._run(self._response, place)
+        return await self._thread.run(self._response, place)
 
     async def finish(
         self, site: int, page: WaitingPage, result: PageResult, found: Iterable[FoundPage] = ()
     ) -> None:
         """Keep what came of a page, and the addresses that were found on it."""
-        await self._run(self._finish, site, page, result, found)
+        await self._thread.run(self._finish, site, page, result, found)
 
     async def postpone(self, page: WaitingPage) -> None:
         """Let a page wait until all others were read."""
-        await self._run(self._execute, "UPDATE page SET state = 'late' WHERE place = ?", page.place)
+        await self._thread.run(self._execute, "UPDATE page SET state = 'late' WHERE place = ?", page.place)
 
     async def stand_in(self, site: int, page: WaitingPage) -> int:
         """Let pages that named this one as their own be read after all. Return how many there are."""
-        return await self._run(
+        return await self._thread.run(
             self._execute,
             "UPDATE page SET state = 'waiting', canonical = 1 WHERE site = ? AND state = 'duplicate' "
             "AND other = ?", site, page.url,
@@ -213,18 +208,18 @@ class SiteFile:
 
         Return None, and change nothing, if that address is a page already that was read or will be.
         """
-        return await self._run(self._move, site, page, url)
+        return await self._thread.run(self._move, site, page, url)
 
     async def known(self, site: int, url: str) -> str | None:
         """Return the state of an address; None if it is not known."""
-        row = await self._run(
+        row = await self._thread.run(
             self._first_row, "SELECT state FROM page WHERE site = ? AND key = ?", site, address_key(url)
         )
         return None if row is None else str(row[0])
 
     async def alike(self, site: int, page: WaitingPage, alike: str) -> str | None:
         """Return the address of another page with the same text; None if there is none."""
-        row = await self._run(
+        row = await self._thread.run(
             self._first_row,
             "SELECT url FROM page WHERE site = ? AND alike = ? AND place != ? ORDER BY depth, place LIMIT 1",
             site, alike, page.place,
@@ -233,7 +228,7 @@ class SiteFile:
 
     async def of_pattern(self, site: int, pattern: str) -> tuple[int, int]:
         """Return how many pages of a pattern are done, and how many of these are duplicates."""
-        done, duplicates = await self._run(
+        done, duplicates = await self._thread.run(
             self._first_row,
             "SELECT count(*), coalesce(sum(state = 'duplicate'), 0) FROM page WHERE site = ? AND pattern = ? "
             "AND state NOT IN ('waiting', 'late', 'similar')", site, pattern,
@@ -242,64 +237,32 @@ class SiteFile:
 
     async def counts(self, site: int) -> dict[str, int]:
         """Return the number of pages of each outcome, of those that wait, and of those saved in this run."""
-        return await self._run(self._counts, site)
+        return await self._thread.run(self._counts, site)
 
     async def report(self, site: int) -> dict[str, list[dict[str, Any]]]:
         """Return the pages whose outcome a person should know, at most 50 of each."""
-        return await self._run(self._report, site)
+        return await self._thread.run(self._report, site)
 
     async def end(self, site: int) -> None:
         """End the run."""
-        await self._run(self._execute, "UPDATE site SET ended = ? WHERE id = ?", self._clock(), site)
-        await self._run(self._execute, "PRAGMA incremental_vacuum")
+        await self._thread.run(self._execute, "UPDATE site SET ended = ? WHERE id = ?", self._clock(), site)
+        await self._thread.run(self._execute, "PRAGMA incremental_vacuum")
 
     async def close(self) -> None:
         """Finish what is being written, and close the file."""
-        if self._thread is not None:
-            with contextlib.suppress(StoreError):
-                await self._run(self._close)
-            self._thread.shutdown(wait=False)
-            self._thread = None
-
-    async def _run(self, work: Callable[..., _Found], *arguments: object) -> _Found:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "sites")
-        try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
-        except (sqlite3.Error, OSError) as error:
-            raise StoreError(
-                say("{path} cannot be read or written: {error}", path=self._path, error=error)
-            ) from error
+        await self._thread.close()
 
     # -- in the thread ---------------------------------------------------------------------------
 
-    def _open(self) -> sqlite3.Connection:
-        if self._database is None:
-            try:
-                self._database = _connected(self._path)
-            except sqlite3.DatabaseError as error:
-                if isinstance(error, sqlite3.OperationalError):
-                    raise
-                log.warning("%s is damaged and was replaced: %s", self._path, error)
-                for end in ("", "-wal", "-shm"):
-                    Path(f"{self._path}{end}").unlink(missing_ok=True)
-                self._database = _connected(self._path)
-        return self._database
-
-    def _close(self) -> None:
-        database, self._database = self._database, None
-        if database is not None:
-            database.close()
-
     def _execute(self, statement: str, *values: object) -> int:
-        with self._open() as database:
+        with self._thread.database() as database:
             return database.execute(statement, values).rowcount
 
     def _first_row(self, statement: str, *values: object) -> Any:
-        return self._open().execute(statement, values).fetchone()
+        return self._thread.database().execute(statement, values).fetchone()
 
     def _begin(self, start: str) -> SiteRun:
-        with self._open() as database:
+        with self._thread.database() as database:
             database.execute("INSERT OR IGNORE INTO site(start) VALUES(?)", (start,))
             (site, origin, folder, began, ended, listed, indexed) = database.execute(
                 "SELECT id, origin, folder, began, ended, listed, indexed FROM site WHERE start = ?", (start,)
@@ -342,7 +305,7 @@ class SiteFile:
         return None
 
     def _list_pages(self, site: int, found: Iterable[FoundPage]) -> None:
-        with self._open() as database:
+        with self._thread.database() as database:
             _add(database, site, found)
             database.execute("UPDATE site SET listed = 1 WHERE id = ?", (site,))
 
@@ -376,13 +339,13 @@ class SiteFile:
             **({"document": result.document, "saved": result.saved, "put": 1} if result.saved else {}),
         }
         names = ", ".join(f"{name} = ?" for name in values)
-        with self._open() as database:
+        with self._thread.database() as database:
             database.execute(f"UPDATE page SET {names} WHERE place = ?", (*values.values(), page.place))
             database.execute("DELETE FROM response WHERE place = ?", (page.place,))
             _add(database, site, found)
 
     def _move(self, site: int, page: WaitingPage, url: str) -> WaitingPage | None:
-        with self._open() as database:
+        with self._thread.database() as database:
             other = database.execute(
                 "SELECT place, state, digest FROM page WHERE site = ? AND key = ?", (site, address_key(url))
             ).fetchone()
@@ -402,7 +365,7 @@ class SiteFile:
             return page._replace(url=url, pattern=path_pattern(url))
 
     def _counts(self, site: int) -> dict[str, int]:
-        found = self._open().execute(
+        found = self._thread.database().execute(
             "SELECT state, count(*) FROM page WHERE site = ? GROUP BY state", (site,)
         )
         counts: dict[str, int] = dict(found.fetchall())
@@ -413,7 +376,7 @@ class SiteFile:
     def _report(self, site: int) -> dict[str, list[dict[str, Any]]]:
         report: dict[str, list[dict[str, Any]]] = {}
         for state in ("failed", "gone", "outside"):
-            rows = self._open().execute(
+            rows = self._thread.database().execute(
                 "SELECT url, reason, other, iif(state = 'gone', document, '') FROM page "
                 "WHERE site = ? AND state = ? "
                 "ORDER BY depth, place LIMIT ?", (site, state, MOST_SHOWN),
@@ -457,22 +420,3 @@ def _packed(value: object) -> bytes:
 
 def _unpacked(packed: bytes, kind: type[_Found]) -> _Found:
     return msgspec.msgpack.decode(zlib.decompress(packed), type=kind)
-
-
-def _connected(path: Path) -> sqlite3.Connection:
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-    os.chmod(path, 0o600)
-    database = sqlite3.connect(path, timeout=5, check_same_thread=False)
-    try:
-        database.execute("PRAGMA auto_vacuum=INCREMENTAL")
-        database.execute("PRAGMA journal_mode=WAL")
-        database.execute("PRAGMA synchronous=NORMAL")
-        (version,) = database.execute("PRAGMA user_version").fetchone()
-        if version not in (0, VERSION):
-            raise sqlite3.DatabaseError(f"version {version} is not known")
-        database.executescript(_SCHEMA)
-        database.execute(f"PRAGMA user_version={VERSION}")
-    except BaseException:
-        database.close()
-        raise
-    return database

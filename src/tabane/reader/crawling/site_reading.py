@@ -75,7 +75,7 @@ class SiteFetcher(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SiteWish:
-    """What is wanted of a site. ``limit`` counts pages that are read, ``depth`` links from the start page.
+    """A request to read a site. ``limit`` counts pages, ``depth`` the links from the start page.
 
     ``refresh``: every page is requested and saved again, whatever is known of it.
     """

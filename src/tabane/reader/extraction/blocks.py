@@ -427,10 +427,10 @@ _CALL = re.compile(
     re.IGNORECASE,
 )
 _REACH = 6  # blocks before and after a block whose prose counts
-_FAR = 12  # blocks from a heading, or from an end of the main part, that are told apart
+_FAR = 12  # larger distances in blocks from a heading or an end of the main part count as this
 _NEAR = 8  # boxes around a block that are looked at
 _FAR_APART = 20
-_EDGE = 30  # blocks from an end of the page that are told apart
+_EDGE = 30  # larger distances in blocks from an end of the page count as this
 _LONGEST_DATE = 60  # letters of a line that tells when something was written
 _LEVELS = ("h1", "h2", "h3", "h4", "h5", "h6")
 _SHAPES = {

@@ -241,7 +241,7 @@ def _covers(shape: Element, drawing: Element) -> bool:
 
 
 class _Place(NamedTuple):
-    """Where the text of a part begins, in the units around it."""
+    """The point at which the text of a part begins, in the units of the element around it."""
 
     matrix: Matrix = _UNMOVED
     x: float = 0.0
@@ -251,7 +251,7 @@ class _Place(NamedTuple):
     """Whether text is painted here at all."""
     html: bool = False
     view: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    """What is shown of the drawing around it: left, top, right and bottom."""
+    """The visible part of the drawing around it: left, top, right and bottom."""
 
 
 class DrawnText(NamedTuple):

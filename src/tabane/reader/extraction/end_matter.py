@@ -1,4 +1,4 @@
-"""What belongs to a text although it does not read like one: its notes, captions, figures and link cards.
+"""Notes, captions, figures and link cards: parts of the content that do not read like text.
 
 These are kept by reference and by place, not by how probable they are: a note, a citation or an entry of a
 bibliography if kept text links to it; a figure, a caption or a card if it is between kept text. A table of

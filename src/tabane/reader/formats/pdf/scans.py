@@ -10,9 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from ctypes import pointer
 from dataclasses import dataclass, field
-from time import process_time
 from typing import Any
 
 from tabane.reader.formats.ocr import (
@@ -23,6 +21,7 @@ from tabane.reader.formats.ocr import (
     can_recognize,
     recognized_markdown,
 )
+from tabane.reader.formats.pdf.seen_words import rendered_rows
 
 _DRAWING = 2.0  # seconds of CPU time for one page
 _CHECKING = 12.0  # seconds by the clock to compare text layers: they are there already
@@ -97,28 +96,10 @@ def _sequences(letters: str, length: int) -> set[str]:
 
 def _drawn(page: Any) -> GrayPicture | None:
     """Return the picture of a page as readers see it; None if drawing it takes too long."""
-    import pypdfium2
-    import pypdfium2.raw as raw
-
     width, height = page.get_size()
     scale = min(RESOLUTION / _POINTS, (MOST_PIXELS / max(1.0, width * height)) ** 0.5)
     wide, high = max(1, int(width * scale)), max(1, int(height * scale))
     if wide * high > MOST_PIXELS:
         return None
-    start = process_time()
-    pause = raw.IFSDK_PAUSE(version=1)
-    pause.NeedToPauseNow = type(pause.NeedToPauseNow)(lambda _: int(process_time() - start > _DRAWING))
-    bitmap = pypdfium2.PdfBitmap.new_native(wide, high, raw.FPDFBitmap_Gray)
-    bitmap.fill_rect((255, 255, 255, 255), 0, 0, wide, high)
-    flags = raw.FPDF_ANNOT | raw.FPDF_GRAYSCALE
-    try:
-        state = raw.FPDF_RenderPageBitmap_Start(bitmap, page, 0, 0, wide, high, 0, flags, pointer(pause))
-        if state != raw.FPDF_RENDER_DONE:
-            return None
-        pixels, stride = bytes(bitmap.buffer), bitmap.stride
-    finally:
-        raw.FPDF_RenderPage_Close(page)
-        bitmap.close()
-    if stride != wide:
-        pixels = b"".join(pixels[row * stride : row * stride + wide] for row in range(high))
-    return GrayPicture(wide, high, pixels)
+    pixels = rendered_rows(page, wide, high, _DRAWING, gray=True)
+    return None if pixels is None else GrayPicture(wide, high, pixels)

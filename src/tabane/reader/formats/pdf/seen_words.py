@@ -329,27 +329,34 @@ def drawn_twice(page: Any, frame: PdfFrame, drawing: PageDrawing) -> PagePixels 
     wide, high = max(1, round(frame.width * scale)), max(1, round(frame.height * scale))
     for image in drawing.huge:
         raw.FPDFPageObj_SetIsActive(image, False)
-    drawn = _rendered_rows(page, wide, high)
+    drawn = rendered_rows(page, wide, high, _SECONDS)
     if drawn is None:
         return None
     for text in drawing.texts.values():
         raw.FPDFPageObj_SetIsActive(text.handle, False)
-    bare = _rendered_rows(page, wide, high)
+    bare = rendered_rows(page, wide, high, _SECONDS)
     return PagePixels(drawn, bare, wide, high, scale) if bare is not None else None
 
 
-def _rendered_rows(page: Any, wide: int, high: int) -> bytes | None:
-    """Return rows of red, green and blue."""
+def rendered_rows(page: Any, wide: int, high: int, seconds: float, *, gray: bool = False) -> bytes | None:
+    """Return rows of red, green and blue, or of one gray byte for each pixel; None if it takes too long.
+
+    ``seconds`` are of CPU time.
+    """
     import pypdfium2
     import pypdfium2.raw as raw
 
     start = process_time()
     pause = raw.IFSDK_PAUSE(version=1)
-    ask = type(pause.NeedToPauseNow)
-    pause.NeedToPauseNow = ask(lambda _: int(process_time() - start > _SECONDS))
-    bitmap = pypdfium2.PdfBitmap.new_native(wide, high, raw.FPDFBitmap_BGR, rev_byteorder=True)
+    pause.NeedToPauseNow = type(pause.NeedToPauseNow)(lambda _: int(process_time() - start > seconds))
+    kind, flag, size = (
+        (raw.FPDFBitmap_Gray, raw.FPDF_GRAYSCALE, 1)
+        if gray
+        else (raw.FPDFBitmap_BGR, raw.FPDF_REVERSE_BYTE_ORDER, 3)
+    )
+    bitmap = pypdfium2.PdfBitmap.new_native(wide, high, kind, rev_byteorder=not gray)
     bitmap.fill_rect((255, 255, 255, 255), 0, 0, wide, high)
-    flags = raw.FPDF_ANNOT | raw.FPDF_REVERSE_BYTE_ORDER
+    flags = raw.FPDF_ANNOT | flag
     try:
         state = raw.FPDF_RenderPageBitmap_Start(bitmap, page, 0, 0, wide, high, 0, flags, pointer(pause))
         if state != raw.FPDF_RENDER_DONE:
@@ -358,6 +365,7 @@ def _rendered_rows(page: Any, wide: int, high: int) -> bytes | None:
     finally:
         raw.FPDF_RenderPage_Close(page)
         bitmap.close()
-    if stride == wide * 3:
+    width = wide * size
+    if stride == width:
         return pixels
-    return b"".join(pixels[row * stride : row * stride + wide * 3] for row in range(high))
+    return b"".join(pixels[row * stride : row * stride + width] for row in range(high))
