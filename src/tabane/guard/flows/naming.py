@@ -291,7 +291,7 @@ _SPOKEN = re.compile(
     r"space)\b|ドット|アットマーク|アット|ハイフン|点"
 )
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{12,400}={0,2}")
-_HEX_PAIRS = re.compile(r"(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[ ,:]?){8,200}")
+_HEX_PAIRS = re.compile(r"(?<![0-9A-Za-z])(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[ ,:]?){8,200}(?![0-9A-Za-z])")
 _MOST_TOKENS = 300
 _NATO = {word: word[0] for word in SPELLING if word not in ("dot", "dash")} | {
     word: str(digit)
@@ -468,10 +468,14 @@ class TrailNames:
             return None if inner and clean else fields[0]
         foreign = [field for field in fields if field.author == "other"]
         if target.kind == "id":  # an answer goes to the author
-            foreign = [field for field in foreign if not all(map(self._has, field.authors))]
+            foreign = [field for field in foreign if not self._knows_author(field.authors)]
         if any(field.author != "other" for field in fields) and target.kind != "id":
             return None
         return foreign[0] if foreign else None
+
+    def _knows_author(self, authors: tuple[str, ...]) -> bool:
+        """Return whether the user named the author of a record: by each of its addresses, if it has any."""
+        return all(map(self._has, MAIL.findall(" ".join(authors)) or authors))
 
     def _disguised(self, target: Target, value: str) -> KeptText | None:
         bare = compact(target.name if target.kind == "host" else value)
@@ -531,7 +535,7 @@ def _telling_parts(target: Target, value: str) -> tuple[str, ...]:
 def _spellings(text: str, raw: str) -> Iterator[str]:
     yield compact(text)
     yield compact(_SPOKEN.sub(" ", text))
-    letters = [_NATO[word] for word in _NATO_WORD.findall(text)[:2_000]]
+    letters = [_NATO[word] for word in _NATO_WORD.findall(text.replace("x-ray", "xray"))[:2_000]]
     if len(letters) > 3:
         yield "".join(letters)
     decoded = list(_decoded(raw))
