@@ -61,7 +61,7 @@ class TargetLabels:
         if target.kind == "tool":
             tool = self._gateway.catalog.get(target.name)
             named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
-            return labels_of_tool(named if tool is None else _tool_facts(tool), facts, self._table)
+            return labels_of_tool(named if tool is None else described_tool(tool), facts, self._table)
         if target.kind == "resource":
             return self._of_resource(target.server, facts)
         return NO_LABELS.with_labels(facts.change.added, "settings")
@@ -78,7 +78,7 @@ class TargetLabels:
         """Return the labels of a resource: those of all that the server's tools read."""
         found = NO_LABELS.with_labels(facts.change.added, "settings")
         for tool in self._gateway.catalog.of_server(server):
-            for bit, origin in labels_of_tool(_tool_facts(tool), facts, self._table).origins:
+            for bit, origin in labels_of_tool(described_tool(tool), facts, self._table).origins:
                 if bit & READ_LABELS and not bit & facts.change.removed:
                     found = found.with_labels(bit, origin)
         return found
@@ -90,7 +90,8 @@ def _server_facts(server: Server) -> ServerFacts:
     return ServerFacts(server.name, words, server.url, server.labels, single)
 
 
-def _tool_facts(tool: Tool) -> DescribedTool:
+def described_tool(tool: Tool) -> DescribedTool:
+    """Return a tool of the catalog as its labels are decided from it."""
     hints = _annotations(tool.definition)
     found = tool.schema.get("properties")
     properties = found if isinstance(found, dict) else {}
