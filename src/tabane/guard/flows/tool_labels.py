@@ -119,6 +119,7 @@ def _objects(entry: str) -> frozenset[str]:
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u024f]+(?:'s)?|[0-9]+[a-z]*|[^\W\d_\u0000-\u024f]+")
 _SENTENCE = re.compile(r"[.。!?:\n]\s+|[。\n]|\.$")
+_WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _LONGEST_TEXT = 480
 _LONGEST_SENTENCE = 240
 _LONGEST_NAME = 128
@@ -203,7 +204,7 @@ def _first_sentence(text: str) -> str:
     end = 0
     for end in (match.end() for match in _SENTENCE.finditer(text)):
         said = text[:end]
-        if not said.isascii() or len(words_of(said)) >= _SHORTEST_SENTENCE:
+        if _WITHOUT_BLANKS.search(said) or len(words_of(said)) >= _SHORTEST_SENTENCE:
             break
     else:
         end = len(text)
@@ -311,10 +312,8 @@ def _nothing() -> _Found:
 
 def _gives_access(tool: _Described) -> bool:
     """Return whether others can read something from then on: by a sharing link, or as members of a group."""
-    if tool.names("links") and tool.names("sharing"):
-        return not tool.name & {"list", "revoke", "delete", "remove", "disable"}
-    if tool.name & {"make", "set"} and tool.name & {"public"}:
-        return True
+    if tool.names("making") and tool.names("sharing"):
+        return tool.names("links") or {"make", "public"} <= tool.name or {"set", "public"} <= tool.name
     adds = tool.name & {"add", "invite", "join"} and not tool.name & {"calendar", "event", "meeting"}
     if not adds or not tool.head & _objects("people"):
         return False
@@ -333,6 +332,7 @@ def _read(tool: _Described) -> _Found:
         return UNTRUSTED | EXTERNAL, ()
     own = _is_own_list(tool)
     hit = own or tool.objects & _objects("private") or tool.names("services") or tool.says("private")
+    hit = hit or "knowledge graph" in tool.sentence.lower()
     public = tool.names("public") or (tool.says("public") and not tool.names("private"))
     is_private = hit and not (public and not tool.objects & _objects("owner"))
     return (PRIVATE if is_private else 0) | _untrusted(tool, own=own), ()
@@ -342,7 +342,8 @@ def _is_own_list(tool: _Described) -> bool:
     """Return whether it lists what the user or an administrator set up, such as contacts or channels."""
     own = _objects("own_lists")
     if tool.head & own:
-        return not (tool.head - own) & (_objects("untrusted") - _objects("services"))
+        others = _objects("untrusted") - _objects("services") | _objects("written_there")
+        return not (tool.head - own) & others
     return tool.says("own_lists") and not tool.says("written")
 
 
@@ -353,6 +354,8 @@ def _untrusted(tool: _Described, *, own: bool) -> int:
     if own:
         return 0
     if tool.names("untrusted", "services") or tool.objects & _objects("received") or _opens_file(tool):
+        return UNTRUSTED
+    if tool.head & _objects("own_lists") and tool.names("said_there"):
         return UNTRUSTED
     if tool.name & (_objects("private") - _objects("containers")):
         return 0
@@ -380,12 +383,14 @@ def _fetch(tool: _Described) -> _Found:
 
 
 def _send(tool: _Described) -> _Found:
-    if tool.names("drafts"):
+    if tool.names("drafts") or ("forward" in tool.name and tool.names("moving")):
         return _nothing()
     return EXTERNAL | DESTRUCTIVE, ()
 
 
 def _upload(tool: _Described) -> _Found:
+    if tool.names("spoken"):
+        return EXTERNAL | DESTRUCTIVE, ()
     if tool.name & {"upload", "push"} or tool.takes_address:
         return EXTERNAL, ()
     return (EXTERNAL, tool.recipients) if tool.recipients else _nothing()
@@ -403,7 +408,7 @@ def _execute(tool: _Described) -> _Found:
     if not tool.objects & _objects("program") and not tool.says("program"):
         return _nothing()
     if tool.objects & _objects("browsers"):
-        return UNTRUSTED | EXTERNAL, ()
+        return UNTRUSTED | EXTERNAL | (DESTRUCTIVE if tool.objects & _objects("unsafe") else 0), ()
     return PRIVATE | DESTRUCTIVE, ()
 
 
@@ -414,6 +419,8 @@ def _control(tool: _Described) -> _Found:
 
 def _update(tool: _Described) -> _Found:
     if tool.names("guarded", "money", "decisions", "infrastructure") or tool.says("guarded"):
+        return DESTRUCTIVE, ()
+    if "merge" in tool.name and tool.names("merged"):
         return DESTRUCTIVE, ()
     if "apply" in tool.name and tool.objects & _objects("infrastructure"):
         return DESTRUCTIVE, ()
