@@ -117,7 +117,9 @@ def _objects(entry: str) -> frozenset[str]:
     return tool_words("objects", entry)
 
 
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u024f]+(?:'s)?|[0-9]+[a-z]*|[^\W\d_\u0000-\u024f]+")
+_PARTS = re.compile(
+    r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u024f]+(?:'s)?|[0-9]+[a-z]*|[^\W\d_\u0000-\u024f]+"
+)
 _SENTENCE = re.compile(r"[.。!?:\n]\s+|[。\n]|\.$")
 _WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _LONGEST_TEXT = 480
@@ -237,8 +239,8 @@ def _deeds_of(name: str, named: list[str], sentence: str) -> Iterator[Deed]:
         yield unclear
     elif spoken is not None:
         yield spoken
-    elif (written := _term_deed(name)) is not None:
-        yield written
+    else:
+        yield _term_deed(name) or "compute"
 
 
 def _split_at_and(named: list[str]) -> Iterator[list[str]]:
@@ -333,7 +335,8 @@ def _read(tool: _Described) -> _Found:
     own = _is_own_list(tool)
     hit = own or tool.objects & _objects("private") or tool.names("services") or tool.says("private")
     hit = hit or "knowledge graph" in tool.sentence.lower()
-    public = tool.names("public") or (tool.says("public") and not tool.names("private"))
+    public = tool.names("public") or "documentation" in tool.objects
+    public = public or (tool.says("public") and not tool.names("private"))
     is_private = hit and not (public and not tool.objects & _objects("owner"))
     return (PRIVATE if is_private else 0) | _untrusted(tool, own=own), ()
 
@@ -434,6 +437,8 @@ def _create(tool: _Described) -> _Found:
         return _nothing()
     if tool.names("money", "guarded") or tool.says("guarded"):
         return (DESTRUCTIVE | EXTERNAL if tool.names("places") else DESTRUCTIVE), ()
+    if tool.names("calls") and any(set(words_of(each)) & _objects("phones") for each in tool.parameters):
+        return EXTERNAL | DESTRUCTIVE, ()
     if tool.names("spoken", "places") or tool.says("spoken"):
         return EXTERNAL, ()
     return (EXTERNAL, tool.recipients) if tool.recipients else _nothing()
