@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path
@@ -83,14 +83,16 @@ Deed = Literal[
     "upload",
     "delete",
     "pay",
+    "operate",
+    "contain",
     "execute",
     "control",
     "update",
     "create",
 ]
 """Effects of a tool. ``compute`` works on what it is given, ``fetch`` reads an address that the caller
-chooses, ``share`` gives others access, ``control`` moves something in the world, and ``pay`` spends or moves
-money or goods."""
+chooses, ``share`` gives others access, ``operate`` uses a page or app as a hand does, ``contain`` is a name
+without a verb, ``control`` moves something in the world, and ``pay`` spends or moves money or goods."""
 
 DEEDS: tuple[Deed, ...] = get_args(Deed)
 
@@ -128,7 +130,8 @@ _LONGEST_NAME = 128
 _SHORTEST_SENTENCE = 4
 """Words, below which a line such as "Purpose:" is a heading. The sentence goes on with the next one."""
 
-_OWN_FILE = re.compile(r"\b(?:of the user|(?:the user's|your|my) own)\b|自分の|利用者の", re.IGNORECASE)
+_OWN_FILE = re.compile(r"\b(?:of the user(?!')|(?:the user's|your|my) own)\b|自分の|利用者の", re.IGNORECASE)
+_SHOWN = re.compile(r"\b(?:visible to|seen by|publicly|everyone|anyone)\b|公開", re.IGNORECASE)
 _OPENING = 6
 """Words of a description that may hold its verb: "This tool sends …"."""
 
@@ -167,6 +170,11 @@ class _Described:
     def takes_address(self) -> bool:
         return any(each.lower() in _objects("addresses") for each in self.parameters)
 
+    @property
+    def is_physical(self) -> bool:
+        """Whether it speaks of something that moves or heats, not of a phone or program."""
+        return bool(self.objects & _objects("physical") and not self.objects & _objects("not_physical"))
+
     def names(self, *entries: str) -> bool:
         """Return whether the name has one of these objects."""
         return any(self.name & _objects(entry) for entry in entries)
@@ -187,7 +195,7 @@ def inferred_labels(facts: DescribedTool) -> CallLabels:
     described = _Described(
         frozenset(named),
         frozenset(named[:end]),
-        frozenset((*named, *words_of(sentence))),
+        frozenset((*named, *words_of(sentence), *words_of(sentence.replace("'s ", " ")))),
         sentence,
         facts.parameters,
     )
@@ -240,7 +248,7 @@ def _deeds_of(name: str, named: list[str], sentence: str) -> Iterator[Deed]:
     elif spoken is not None:
         yield spoken
     else:
-        yield _term_deed(name) or "compute"
+        yield _term_deed(name) or "contain"
 
 
 def _split_at_and(named: list[str]) -> Iterator[list[str]]:
@@ -329,6 +337,18 @@ def _compute(tool: _Described) -> _Found:
     return _nothing()
 
 
+def _contain(tool: _Described) -> _Found:
+    """Return the labels of a tool without a verb, which is named after what it gives: hotel_reviews."""
+    found = _compute(tool)
+    return found if found[0] else _read(replace(tool, objects=tool.name, sentence=""))
+
+
+def _operate(tool: _Described) -> _Found:
+    if not tool.objects & _objects("browsers"):
+        return _nothing()
+    return UNTRUSTED | (EXTERNAL if tool.name & {"type", "fill", "press"} else 0), ()
+
+
 def _read(tool: _Described) -> _Found:
     if tool.takes_address and tool.objects & _objects("web"):
         return UNTRUSTED | EXTERNAL, ()
@@ -346,7 +366,7 @@ def _is_own_list(tool: _Described) -> bool:
     own = _objects("own_lists")
     if tool.head & own:
         others = _objects("untrusted") - _objects("services") | _objects("written_there")
-        return not (tool.head - own) & others
+        return not ((tool.head - own) & others or tool.objects & _objects("said"))
     return tool.says("own_lists") and not tool.says("written")
 
 
@@ -358,7 +378,7 @@ def _untrusted(tool: _Described, *, own: bool) -> int:
         return 0
     if tool.names("untrusted", "services") or tool.objects & _objects("received") or _opens_file(tool):
         return UNTRUSTED
-    if tool.head & _objects("own_lists") and tool.names("said_there"):
+    if tool.head & _objects("own_lists") and (tool.names("said_there") or tool.objects & _objects("said")):
         return UNTRUSTED
     if tool.name & (_objects("private") - _objects("containers")):
         return 0
@@ -394,7 +414,8 @@ def _send(tool: _Described) -> _Found:
 def _upload(tool: _Described) -> _Found:
     if tool.names("spoken"):
         return EXTERNAL | DESTRUCTIVE, ()
-    if tool.name & {"upload", "push"} or tool.takes_address:
+    is_sent = {"destination", "target", "to"} & set(tool.parameters) and tool.objects & _objects("outside")
+    if tool.name & {"upload", "push"} or tool.takes_address or is_sent:
         return EXTERNAL, ()
     return (EXTERNAL, tool.recipients) if tool.recipients else _nothing()
 
@@ -404,7 +425,8 @@ def _delete(tool: _Described) -> _Found:
 
 
 def _pay(tool: _Described) -> _Found:
-    return (EXTERNAL | DESTRUCTIVE if tool.name & {"send", "transfer"} else DESTRUCTIVE), ()
+    sent = tool.name & {"send", "transfer"} or any("recipient" in each.lower() for each in tool.parameters)
+    return (EXTERNAL | DESTRUCTIVE if sent else DESTRUCTIVE), ()
 
 
 def _execute(tool: _Described) -> _Found:
@@ -417,19 +439,28 @@ def _execute(tool: _Described) -> _Found:
 
 def _control(tool: _Described) -> _Found:
     clear = any(_verbs("verbs").get(word) == "control" for word in tool.name)
-    return (DESTRUCTIVE, ()) if clear or tool.names("guarded") or tool.says("guarded") else _nothing()
+    moves = tool.names("guarded") or tool.is_physical or tool.says("guarded")
+    return (DESTRUCTIVE, ()) if clear or moves else _nothing()
 
 
 def _update(tool: _Described) -> _Found:
     if tool.names("guarded", "money", "decisions", "infrastructure") or tool.says("guarded"):
         return DESTRUCTIVE, ()
+    if tool.name & {"set", "adjust", "switch", "toggle"} and tool.is_physical:
+        return DESTRUCTIVE, ()
     if "merge" in tool.name and tool.names("merged"):
         return DESTRUCTIVE, ()
     if "apply" in tool.name and tool.objects & _objects("infrastructure"):
         return DESTRUCTIVE, ()
-    if tool.names("places"):
+    rewrites = tool.names("rewriting") and tool.names("spoken") and not tool.names("trivial", "drafts")
+    if rewrites or tool.names("places") or _is_shown(tool):
         return EXTERNAL, ()
     return (EXTERNAL, tool.recipients) if tool.recipients else _nothing()
+
+
+def _is_shown(tool: _Described) -> bool:
+    """Return whether others see what is written: it says so, or it is in a repository of a service."""
+    return bool(_SHOWN.search(tool.sentence)) or bool({"repo", "repository"} & set(tool.parameters))
 
 
 def _create(tool: _Described) -> _Found:
@@ -439,7 +470,7 @@ def _create(tool: _Described) -> _Found:
         return (DESTRUCTIVE | EXTERNAL if tool.names("places") else DESTRUCTIVE), ()
     if tool.names("calls") and any(set(words_of(each)) & _objects("phones") for each in tool.parameters):
         return EXTERNAL | DESTRUCTIVE, ()
-    if tool.names("spoken", "places") or tool.says("spoken"):
+    if tool.names("spoken", "places") or tool.says("spoken") or _is_shown(tool):
         return EXTERNAL, ()
     return (EXTERNAL, tool.recipients) if tool.recipients else _nothing()
 
@@ -453,6 +484,8 @@ _BY_DEED: dict[Deed, Callable[[_Described], _Found]] = {
     "upload": _upload,
     "delete": _delete,
     "pay": _pay,
+    "operate": _operate,
+    "contain": _contain,
     "execute": _execute,
     "control": _control,
     "update": _update,
