@@ -132,6 +132,7 @@ _SHORTEST_SENTENCE = 4
 
 _OWN_FILE = re.compile(r"\b(?:of the user(?!')|(?:the user's|your|my) own)\b|自分の|利用者の", re.IGNORECASE)
 _SHOWN = re.compile(r"\b(?:visible to|seen by|publicly|everyone|anyone)\b|公開", re.IGNORECASE)
+_SENDS_TOO = re.compile(r"\band (?:then )?(?:e-?mails?|sends?|texts?|posts?|publish(?:es)?) ", re.IGNORECASE)
 _OPENING = 6
 """Words of a description that may hold its verb: "This tool sends …"."""
 
@@ -205,6 +206,8 @@ def inferred_labels(facts: DescribedTool) -> CallLabels:
     for deed in _deeds_of(facts.name[:_LONGEST_NAME], named, sentence):
         bits, if_given = _BY_DEED[deed](described)
         found = found.with_labels(bits, "name", if_given)
+        if deed not in ("read", "contain", "compute", "fetch") and _SENDS_TOO.search(sentence):
+            found = found.with_labels(EXTERNAL | DESTRUCTIVE, "name")
     return found
 
 
@@ -366,7 +369,7 @@ def _is_own_list(tool: _Described) -> bool:
     own = _objects("own_lists")
     if tool.head & own:
         others = _objects("untrusted") - _objects("services") | _objects("written_there")
-        return not ((tool.head - own) & others or tool.objects & _objects("said"))
+        return not ((tool.head - own) & others or tool.objects & (_objects("said") | _objects("relations")))
     return tool.says("own_lists") and not tool.says("written")
 
 
@@ -376,7 +379,12 @@ def _untrusted(tool: _Described, *, own: bool) -> int:
         return UNTRUSTED
     if own:
         return 0
-    if tool.names("untrusted", "services") or tool.objects & _objects("received") or _opens_file(tool):
+    if (
+        tool.names("untrusted", "services")
+        or tool.objects & _objects("relations")
+        or tool.objects & _objects("received")
+        or _opens_file(tool)
+    ):
         return UNTRUSTED
     if tool.head & _objects("own_lists") and (tool.names("said_there") or tool.objects & _objects("said")):
         return UNTRUSTED

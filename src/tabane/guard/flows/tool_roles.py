@@ -132,8 +132,9 @@ def _result_form(tool: DescribedTool, parameters: dict[str, Role]) -> ResultForm
     named = tool.words
     if "place" in parameters.values() or named & tool_words("results", "texts"):
         return "text"
-    if named & tool_words("results", "opening") and not named & {"inbox", "mailbox"}:
-        return "records" if "messages" in named or "emails" in named else "text"
+    if named & tool_words("results", "opening"):
+        said = set(words_of(tool.description[:_LONGEST_DESCRIPTION])) | named
+        return "records" if said & tool_words("results", "letters") else "text"
     if named & tool_words("results", "opened") and not named & {"list", "search", "find", "query"}:
         return "text"
     return "records" if named & tool_words("results", "records") else "text"
