@@ -182,9 +182,10 @@ class _Described:
 
     def says(self, entry: str) -> bool:
         """Return whether the first sentence has one of these terms of a language without blanks."""
-        return not self.sentence.isascii() and any(
-            term in self.sentence for term in tool_words("terms", entry)
-        )
+        if self.sentence.isascii():
+            return False
+        said = self.sentence.lower()
+        return any(term in said for term in tool_words("terms", entry))
 
 
 def inferred_labels(facts: DescribedTool) -> CallLabels:
@@ -295,6 +296,9 @@ def _term_deed(text: str) -> Deed | None:
     """Return what a sentence without blanks says, Japanese above all: its verb comes last."""
     if text.isascii():
         return None
+    text = text.lower()
+    if all(any(term in text for term in tool_words("terms", entry)) for entry in ("execute", "program")):
+        return "execute"  # "runs a command and returns its output"
     places = [
         (text.rfind(term) + len(term), len(term), deed)
         for deed in DEEDS
@@ -438,7 +442,7 @@ def _pay(tool: _Described) -> _Found:
 
 
 def _execute(tool: _Described) -> _Found:
-    if not tool.objects & _objects("program") and not tool.says("program"):
+    if not tool.objects & (_objects("program") | _objects("sql")) and not tool.says("program"):
         return _nothing()
     if tool.objects & _objects("browsers"):
         return UNTRUSTED | EXTERNAL | (DESTRUCTIVE if tool.objects & _objects("unsafe") else 0), ()
@@ -453,6 +457,8 @@ def _control(tool: _Described) -> _Found:
 
 def _update(tool: _Described) -> _Found:
     if tool.names("guarded", "money", "decisions", "infrastructure") or tool.says("guarded"):
+        return DESTRUCTIVE, ()
+    if "deploy" in tool.name or ("install" in tool.name and tool.objects & _objects("packages")):
         return DESTRUCTIVE, ()
     if tool.name & {"set", "adjust", "switch", "toggle"} and tool.is_physical:
         return DESTRUCTIVE, ()
