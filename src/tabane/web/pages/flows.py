@@ -40,12 +40,16 @@ POLICIES: Mapping[str, tuple[Message, Message]] = {
         say("Ask me"),
         say(
             "You are asked before a call that sends data away once an assistant has read private data and "
-            "texts of strangers, and before a call that cannot be undone once it has read texts of strangers."
+            "texts of strangers, and before a call that cannot be undone once it has read texts of "
+            "strangers, if such a text may have named whom it reaches or what it changes."
         ),
     ),
     "strict": (
         say("Refuse"),
-        say("A call that you would be asked about is refused, unless you have allowed it below."),
+        say(
+            "Such a call is refused, unless you or a source of your own named whom it reaches, or you have "
+            "allowed it below."
+        ),
     ),
     "off": (say("Off"), say("Nothing is noted, and you are not asked because of what was read.")),
 }
@@ -170,8 +174,11 @@ def _consequence(labels: Sequence[str], policy: str) -> Message:
     if policy == "strict":
         return say("Its calls that send data away or cannot be undone are refused.")
     if "private" in labels:
-        return say("You are asked before it sends data away, or does what cannot be undone.")
-    return say("You are asked before it does what cannot be undone.")
+        return say(
+            "You are asked before it sends data to somebody, or does what cannot be undone, as texts of "
+            "strangers say."
+        )
+    return say("You are asked before it does what cannot be undone as texts of strangers say.")
 
 
 def labeled_servers(rows: Sequence[Mapping[str, Any]]) -> list[LabeledServer]:
@@ -196,12 +203,21 @@ def source_words(source: str) -> Message:
 
 
 def pair_words(pair: str) -> Message:
-    """Return what is allowed by a pair such as ``pages>mail``."""
-    source, _, sink = pair.partition(">")
+    """Return what is allowed by ``mail__send>bob@example.com``, or by a pair such as ``pages>mail``."""
+    first, _, second = pair.partition(">")
+    if "__" in first or first == "*" or second in ("*", "-") or any(mark in second for mark in "@./"):
+        tool, target = visible_text(first, LONGEST_CLIENT), visible_text(second, LONGEST_CLIENT)
+        if second == "*":
+            return say("Calls of {tool} are made without asking.", tool=tool)
+        if second == "-":
+            return say("Calls of {tool} that name nothing are made without asking.", tool=tool)
+        if first == "*":
+            return say("Calls for {target} are made without asking.", target=target)
+        return say("Calls of {tool} for {target} are made without asking.", tool=tool, target=target)
     return say(
         "After {source} was read, calls of {sink} are made without asking.",
-        sink=source_words(sink),
-        source=source_words(source),
+        sink=source_words(second),
+        source=source_words(first),
     )
 
 
