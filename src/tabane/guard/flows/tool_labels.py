@@ -8,7 +8,8 @@ it is reached at, and labels by pattern of the tools' names. The first pattern t
 joined by ``|``, and ``external?attendees`` is external only if that parameter is given.
 
 Labels from words are guesses, for tools that the table does not know. Only the name, the title and the first
-sentence are read, because the rest of a description tells what else there is.
+sentence are read, because the rest of a description tells what else there is. The words are data, in
+``tool_words.toml``.
 """
 
 from __future__ import annotations
