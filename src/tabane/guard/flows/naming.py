@@ -330,11 +330,11 @@ class TrailNames:
         self._public: list[str] = []
         self._later: list[tuple[int, str, bool]] = []
         self._written: list[tuple[int, str]] = []
-        others: list[KeptText] = []
+        others: list[tuple[int, KeptText]] = []
         own: set[str] = set()
         for number, text in enumerate(each for trail in texts for each in trail.kept):
             if text.role == "others":
-                others.append(text)
+                others.append((number, text))
                 continue
             read = folded(unescaped(text.body.decode("utf-8", "ignore")))
             if text.role == "written":
@@ -350,14 +350,17 @@ class TrailNames:
         self._texts: list[tuple[str, KeptText]] = []
         self._fields: dict[str, list[Field]] = {}
         self._raw: list[str] = []
-        for text in others:
+        self._before: list[tuple[int, str, str, KeptText]] = []
+        for number, text in others:
             parsed = _Parsed(text, self._own)
             whole = "\n".join(parsed.texts)
             self._raw.append(whole)
             self._texts.append((folded(whole), text))
+            if len(texts) == 1:  # then the order is known
+                self._before.append((number, " ".join(parsed.fields), *self._texts[-1]))
             for value, fields in parsed.fields.items():
                 self._fields.setdefault(value, []).extend(fields)
-        self._homes = {host.removeprefix("www."): text for text in others for host in text.homes}
+        self._homes = {host.removeprefix("www."): text for _, text in others for host in text.homes}
         self._compact: list[tuple[str, KeptText]] | None = None
 
     # -- known ---------------------------------------------------------------------------------------
@@ -377,7 +380,9 @@ class TrailNames:
         if value in self._own:
             return True
         if target.kind != "host":
-            return self._has(value, later=not deletes) or self._stands_in_own(value, self._public)
+            if self._has(value, later=not deletes) or self._stands_in_own(value, self._public):
+                return True
+            return target.kind in ("address", "account") and self._was_given_first(target, value)
         name = target.name
         host = name.partition("/")[0]
         if host in self._homes:
@@ -401,6 +406,16 @@ class TrailNames:
                     bare in compact(written) for place, written in self._written if place <= number
                 )
         return False
+
+    def _was_given_first(self, target: Target, value: str) -> bool:
+        """Return whether a client gave it to a tool when no text of others had named it, so its user did."""
+        number = next((place for place, text in self._written if self._stands_in_own(value, [text])), None)
+        if number is None or not self._before or not self.whole:
+            return False
+        earlier = [each for each in self._before if each[0] < number]
+        if any(value in fields or value in text for _, fields, text, _ in earlier):
+            return False
+        return self._disguised(target, value, {id(origin) for *_, origin in earlier}) is None
 
     @staticmethod
     def _stands_in_own(value: str, texts: list[str]) -> bool:
@@ -470,7 +485,8 @@ class TrailNames:
         """Return whether the user named the author of a record: by each of its addresses, if it has any."""
         return all(map(self._has, MAIL.findall(" ".join(authors)) or authors))
 
-    def _disguised(self, target: Target, value: str) -> KeptText | None:
+    def _disguised(self, target: Target, value: str, among: set[int] | None = None) -> KeptText | None:
+        """Return the text of others that names a target in other words; one ``among`` these, if given."""
         bare = compact(target.name if target.kind == "host" else value)
         if len(bare) < 4:
             return None
@@ -479,10 +495,12 @@ class TrailNames:
             turned |= {bare[start : start + _LEAST_RUN] for start in range(len(bare) - _LEAST_RUN + 1)}
         parts = () if target.inside else _telling_parts(target, value)
         for spelling, source in self._compacted():
-            if any(each in spelling for each in turned):
+            if (among is None or id(source) in among) and any(each in spelling for each in turned):
                 return source
-        for text, origin in self._texts:
-            if parts and all(_stands_in(part, text) for part in parts):
+        for text, origin in self._texts if parts else ():
+            if among is not None and id(origin) not in among:
+                continue
+            if all(_stands_in(part, text) for part in parts):
                 return origin
         return None
 
