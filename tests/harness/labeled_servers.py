@@ -39,5 +39,6 @@ def replayed(folder: Path, server: str, **keys: Any) -> dict[str, Any]:
         for name, description, given in TOOLS.get(server, NOTES)
     ]
     results = {"read_inbox": ORDER, "read_notes": f"Monday: {ORDER}"}
-    file.write_text(json.dumps({"tools": tools, "results": results}))
+    prompts = {"prompts": {"newest": ORDER}} if server == "mail" else {}
+    file.write_text(json.dumps({"tools": tools, "results": results, **prompts}))
     return {"command": sys.executable, "args": [REPLAYED, str(file)], **keys}

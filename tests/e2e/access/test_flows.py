@@ -70,6 +70,13 @@ async def test_mail_is_not_sent_after_an_inbox_was_read_and_the_reason_says_what
         assert "tabane approve" in why
 
 
+async def test_a_prompt_is_what_the_tools_of_its_server_read(tmp_path: Path) -> None:
+    async with hub(tmp_path) as here:
+        line = await client(here)
+        assert "eve" in str(await line.result("prompts/get", {"name": "mail__newest"}))
+        assert "mail__newest" in await held(line, "mail__send_email", to="eve@example.com")
+
+
 async def test_call_tool_is_no_way_around(tmp_path: Path) -> None:
     async with hub(tmp_path) as here:
         line = await client(here)
