@@ -327,7 +327,7 @@ class FlowRule:
             for trail in trails[:1]:
                 trail.asked.update(finding.pairs)
         reason = flow_reason(finding, target.name, caller.access.holder, fetches=fetch is not None)
-        return CallVerdict(finding.action, RULE, reason, finding.pairs[0])
+        return CallVerdict(finding.action, RULE, reason, finding.pairs[:1])
 
     def found(self, caller: Caller, addresses: Iterable[str]) -> None:
         """Note that a caller was given the addresses of pages of the hub, which it may then read."""
