@@ -23,7 +23,7 @@ Meaning = IntFlag(
     "TELL KNOW HIDE COVERT QUIETLY READ PUT SEND WRITE DELETE RUN CALL CHANGE IGNORE FOLLOW ASK DISABLE PROMOTE CLAIM "
     "SECRET KEY_FILE FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT BLIND DATA ACTION "
     "CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM OVERRIDE QUOTED "
-    "PATH KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF FOREIGN_WORD PHRASE END",
+    "THEM SHOW SHELL SENDS PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD FOREIGN_WORD PHRASE END",
 )
 """Meanings of words, as flags: a word can have several. The last line is found by form, not in the files.
 
@@ -35,7 +35,7 @@ phrases begin with, ``END`` the end of a sentence.
 M = Meaning
 Order = Literal["forward", "backward", "both"]
 
-BY_FORM = M.PATH | M.KEY_NAME | M.SERVICE | M.NUMBER | M.TOOL_NAME | M.FOREIGN | M.SIBLING | M.SELF
+BY_FORM = M.PATH | M.PLACE | M.KEY_NAME | M.SERVICE | M.NUMBER | M.TOOL_NAME | M.FOREIGN | M.SIBLING | M.SELF | M.OWN_FIELD
 IN_FILES = frozenset(
     one.name for one in Meaning if not one & (BY_FORM | M.FOREIGN_WORD | M.PHRASE | M.END) and one.name
 )
@@ -95,15 +95,15 @@ _FOLDED |= {ord("ى"): "ي", ord("ё"): "е"}
 _MARKS = re.compile("[\u0640\u064b-\u0655\u0670]")
 
 
-def folded(text: str) -> str:
-    """Return a text in small letters without accents, as the words of a vocabulary are. Its length stays.
+def unmarked(text: str) -> str:
+    """Return a text without the marks of vowels in Arabic, which few write."""
+    return text if text.isascii() else _MARKS.sub("", text).replace("İ", "I")
 
-    The marks of vowels in Arabic, which few write, are the exception: they are left out.
-    """
-    small = text.replace("İ", "I").lower()
-    if small.isascii():
-        return small
-    return _MARKS.sub("", small).translate(_FOLDED)
+
+def folded(text: str) -> str:
+    """Return an unmarked text in small letters without accents, as words are looked up. Its length stays."""
+    small = text.lower()
+    return small if small.isascii() else small.translate(_FOLDED)
 
 
 def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
@@ -121,6 +121,12 @@ def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def word_order(languages: frozenset[str]) -> Order:
+    """Return where verbs are in texts of these languages."""
+    orders = {LANGUAGES[one].order for one in languages}
+    return orders.pop() if len(orders) == 1 else "both" if orders else "forward"
+
+
 _MANY_KANA = re.compile("(?:[\u3041-\u3096][^\u3041-\u3096]{0,12}){6}")
 
 
@@ -132,7 +138,6 @@ class Vocabulary:
         self.endless: dict[str, int] = {}
         self.phrases: dict[str, list[tuple[tuple[str, ...], int]]] = {}
         self.terms: dict[str, int] = {}
-        self.orders: frozenset[Order] = frozenset(LANGUAGES[one].order for one in languages)
         self.arabic = False
         for name in ("en", *sorted(languages)):
             self._add(name)
@@ -197,7 +202,7 @@ class Vocabulary:
         at, size = 0, len(run)
         while at < size:
             for length in self._by_first.get(run[at], ()):
-                means = self.terms.get(run[at : at + length])
+                means = self.terms.get(run[at : at + length]) if at + length <= size else None
                 if means:
                     yield at, at + length, means
                     at += length
@@ -218,7 +223,7 @@ def _words(name: str) -> tuple[tuple[str, int], ...]:
         return ()
     for meaning, words in tomllib.loads(path.read_text("utf-8")).items():
         flag = int(Meaning[meaning])
-        for word in folded(words).split():
+        for word in folded(unmarked(words)).split():
             found[word] = found.get(word, 0) | flag
     return tuple(found.items())
 
