@@ -72,7 +72,7 @@ class TargetLabels:
             return NO_ROLES
         tool = self._gateway.catalog.get(target.name) if target.kind == "tool" else None
         named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
-        return roles_of_tool(named if tool is None else _tool_facts(tool), _server_facts(server), self._table)
+        return roles_of_tool(named if tool is None else described_tool(tool), _server_facts(server), self._table)
 
     def _of_resource(self, server: str, facts: ServerFacts) -> CallLabels:
         """Return the labels of a resource: those of all that the server's tools read."""
