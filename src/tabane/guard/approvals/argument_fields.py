@@ -275,26 +275,21 @@ def _leaves(value: _Members, schema: object, recipients: frozenset[str]) -> list
 
 # -- what a field is for ---------------------------------------------------------------------------
 
-_RECIPIENTS = frozenset(["to", "cc", "bcc", "recipient", "recipients", "receiver", "receivers", "addressee", "attendee", "attendees", "participant", "participants", "invitee", "invitees", "guest", "guests", "member", "members", "assignee", "assignees", "reviewer", "reviewers", "share_with", "channel", "channels", "chat", "room", "conversation", "thread", "group", "team", "user", "users", "username", "email", "emails", "mail", "address", "addresses", "phone", "url", "urls", "uri", "uris", "link", "links", "host", "hostname", "domain", "endpoint", "webhook", "callback", "server", "site", "destination", "dest", "target", "targets", "account", "iban", "payee", "beneficiary", "creditor", "wallet", "repo", "repository", "owner", "bucket", "宛先", "送信先", "宛名", "受信者", "共有先", "送金先", "振込先", "チャンネル", "收件人", "받는사람"])  # fmt: skip
-_OBJECTS = frozenset(["path", "paths", "file", "files", "filename", "folder", "directory", "dir", "source", "src", "key", "amount", "price", "total", "sum", "currency", "quantity", "id", "ids", "uuid", "branch", "ref", "table", "database", "db", "collection", "command", "cmd", "sql", "query", "permission", "permissions", "role", "visibility", "date", "start", "end", "time", "金額", "パス", "ファイル", "日時"])  # fmt: skip
-_TITLES = frozenset(
-    [
-        "subject",
-        "title",
-        "headline",
-        "heading",
-        "topic",
-        "summary",
-        "name",
-        "件名",
-        "題名",
-        "タイトル",
-        "主题",
-        "제목",
-    ]
-)
-_SENDERS = frozenset(["from", "sender", "author", "organizer", "in_reply_to", "差出人", "送信者"])
-_SUFFIXES = frozenset(["id", "ids", "name", "names", "address", "addresses", "email"])
+_WORDS = """
+    to cc bcc recipient recipients receiver receivers addressee attendee attendees participant participants
+    invitee invitees guest guests member members assignee assignees reviewer reviewers share_with channel
+    channels chat room conversation thread group team user users username email emails mail address addresses
+    phone url urls uri uris link links host hostname domain endpoint webhook callback server site destination
+    dest target targets account iban payee beneficiary creditor wallet repo repository owner bucket
+    宛先 送信先 宛名 受信者 共有先 送金先 振込先 チャンネル 收件人 받는사람
+    | path paths file files filename folder directory dir source src key amount price total sum currency
+    quantity id ids uuid branch ref table database db collection command cmd sql query permission permissions
+    role visibility date start end time 金額 パス ファイル 日時
+    | subject title headline heading topic summary name 件名 題名 タイトル 主题 제목
+    | from sender author organizer in_reply_to 差出人 送信者
+    | id ids name names address addresses email
+"""
+_RECIPIENTS, _OBJECTS, _TITLES, _SENDERS, _SUFFIXES = (frozenset(part.split()) for part in _WORDS.split("|"))
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MOST_WORDS = 200
 """Characters of a path in which its words are looked for."""

@@ -92,8 +92,8 @@ class Letter(Struct, frozen=True):
 
     ``sentence`` says what would happen. ``against`` is what speaks against it, and ``reasons`` why a person
     is asked. ``cut`` characters and ``more`` fields are not shown, and ``lost``: there are more that were
-    not even kept. ``approve``, ``remember`` and ``refuse`` say what these answers do; nothing can be remembered
-    if that one is empty.
+    not even kept. ``approve``, ``remember`` and ``refuse`` say what these answers do; if ``remember`` is
+    empty, nothing can be remembered.
     """
 
     sentence: str
@@ -182,8 +182,10 @@ def _sentence(approval: Approval, shown: ShownArguments) -> Message:
     labels, server = set(approval.labels), approval.binding.server
     own = approval.binding.tool.removeprefix(f"{server}__") if server else approval.binding.tool
     tool = {"tool": say("{tool} of {server!n}", tool=visible(own), server=server or "Tabane")}
-    targets = _named([each for each in shown.fields if each.role == "recipient"])
-    objects = _named([each for each in shown.fields if each.role in ("recipient", "object")])
+    targets = _named([each for each in shown.fields if each.role == "recipient"], say("those named below"))
+    objects = _named(
+        [each for each in shown.fields if each.role in ("recipient", "object")], say("what is named below")
+    )
     if "external" in labels and "untrusted" in labels and "destructive" not in labels and targets:
         return say("{tool} will request {targets}.", **tool, targets=targets)
     if "external" in labels and targets:
@@ -199,24 +201,23 @@ def _sentence(approval: Approval, shown: ShownArguments) -> Message:
     return say("{tool} will be called.", **tool)
 
 
-def _named(fields: Sequence[ShownField]) -> Message | None:
-    """Return the values of fields in a sentence; None if there are none."""
+def _named(fields: Sequence[ShownField], below: Message) -> Message | None:
+    """Return the values of fields in a sentence, or ``below`` if they do not belong into one; None: no values."""
     values = [
         value
         for field in fields
-        if field.kind != "secret" and not field.cut
+        if field.kind != "secret"
         for value in (field.text.split(", ") if field.kind == "value" else [field.text])
         if value
     ]
-    if not fields or (not values and not any(field.cut for field in fields)):
+    if not values:
         return None
     if any(field.notes or field.cut for field in fields) or not all(map(_PLAIN.fullmatch, values)):
-        return say("what is named below")
-    rest = len(values) - MOST_NAMED
-    named = ", ".join(values[:MOST_NAMED])
-    return (
-        say("{named} and {rest:,} more", named=named, rest=rest) if rest > 0 else say("{named}", named=named)
-    )
+        return below
+    rest, named = len(values) - MOST_NAMED, ", ".join(values[:MOST_NAMED])
+    if rest > 0:
+        return say("{named} and {rest:,} more", named=named, rest=rest)
+    return say("{named}", named=named)
 
 
 def _reason(approval: Approval, reason: ApprovalReason) -> Message:
