@@ -14,10 +14,11 @@ sentence are read, because the rest of a description tells what else there is.
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -41,7 +42,7 @@ from tabane.servers.labels import (
 class DescribedTool:
     """One tool as its server describes it. The three hints are its annotations; None if it says nothing.
 
-    ``parameters`` are the names of its parameters.
+    ``parameters`` are the names of its parameters, ``meanings`` their descriptions, in the same order.
     """
 
     name: str
@@ -51,6 +52,12 @@ class DescribedTool:
     read_only: bool | None = None
     destructive: bool | None = None
     open_world: bool | None = None
+    meanings: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words of its name, in lower case."""
+        return frozenset(words_of(self.name[:_LONGEST_NAME]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +319,7 @@ JAPANESE_GUARDED = _terms(
 )
 JAPANESE_SPOKEN = _terms("コメント 投稿 返信 イシュー プルリクエスト レビュー お知らせ")
 
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+(?:'s)?|[0-9]+[a-z]*")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u024f]+(?:'s)?|[0-9]+[a-z]*|[^\W\d_\u0000-\u024f]+")
 _SENTENCE = re.compile(r"[.。!?\n]\s|[。\n]|\.$")
 _LONGEST_SENTENCE = 240
 _LONGEST_NAME = 128
@@ -351,9 +358,9 @@ def inferred_labels(facts: DescribedTool) -> CallLabels:
     """Return the labels that a tool's own words suggest."""
     text = (facts.description or facts.title).strip()[: 2 * _LONGEST_SENTENCE]
     sentence = _SENTENCE.split(text, maxsplit=1)[0][:_LONGEST_SENTENCE]
-    named = _words_of(facts.name[:_LONGEST_NAME])
+    named = words_of(facts.name[:_LONGEST_NAME])
     described = _Described(
-        frozenset(named), frozenset((*named, *_words_of(sentence))), sentence, facts.parameters
+        frozenset(named), frozenset((*named, *words_of(sentence))), sentence, facts.parameters
     )
     found = NO_LABELS
     for deed in _deeds_of(facts.name[:_LONGEST_NAME], named, sentence):
@@ -362,8 +369,23 @@ def inferred_labels(facts: DescribedTool) -> CallLabels:
     return found
 
 
-def _words_of(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
+    """Return the words of a name or text in lower case: ``sendEmail`` and ``send-email`` have two."""
     return [part.lower() for part in _PARTS.findall(text)]
+
+
+WORDS_FILE = Path(__file__).with_name("tool_words.toml")
+
+
+@cache
+def tool_words(table: str, entry: str) -> frozenset[str]:
+    """Return the words of one entry of ``tool_words.toml``."""
+    return frozenset(_word_tables()[table][entry].split())
+
+
+@cache
+def _word_tables() -> dict[str, dict[str, str]]:
+    return tomllib.loads(WORDS_FILE.read_text("utf-8"))
 
 
 _TELLING = frozenset({"send", "share", "pay", "delete", "execute", "control"})
@@ -386,7 +408,7 @@ def _deeds_of(name: str, named: list[str], sentence: str) -> Iterator[Deed]:
         return
     nouns = NOUNS_ALONE if len(named) == 1 else frozenset()
     unclear = next((UNCLEAR_VERBS[word] for word in named if word in UNCLEAR_VERBS.keys() - nouns), None)
-    weak = _words_of(sentence)[:1] and _words_of(sentence)[0] in WEAK_VERBS
+    weak = words_of(sentence)[:1] and words_of(sentence)[0] in WEAK_VERBS
     if unclear is not None and (spoken is None or weak):
         yield unclear
     elif spoken is not None:
@@ -414,7 +436,7 @@ def _clear_deed(part: list[str], *, last: bool) -> Deed | None:
 
 
 def _described_deed(sentence: str) -> Deed | None:
-    spoken = _words_of(sentence)[:_OPENING]
+    spoken = words_of(sentence)[:_OPENING]
     for place, word in enumerate(spoken):
         for stem in _stems_of(word):
             if stem in CLEAR_VERBS:
@@ -562,6 +584,8 @@ class KnownServer(msgspec.Struct, frozen=True):
     packages: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     tools: dict[str, tuple[str, ...]] = {}
+    memory: bool = False
+    """It keeps texts and gives them back."""
 
     def labels(self, tool: str) -> CallLabels | None:
         """Return the labels of a tool; None if no pattern fits."""
