@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -35,6 +35,9 @@ LONGEST_NAME, LONGEST_SAID = 120, 400
 
 MOST_DEPTH = 6
 """Levels of fields. What is nested deeper is shown as JSON."""
+
+MOST_WORDS = 200
+"""Characters of a path in which its names are looked for."""
 
 MOST_RANKED = 1_000
 """Fields whose place is found by their names. Further ones are the last, and few of them are shown."""
@@ -120,7 +123,11 @@ class ShownArguments:
 
 
 def shown_arguments(
-    text: str, schema: object, budget: Budget, recipients: frozenset[str] = frozenset()
+    text: str,
+    schema: object,
+    budget: Budget,
+    role_of: RoleOfName,
+    recipients: frozenset[str] = frozenset(),
 ) -> ShownArguments:
     """Return arguments (JSON) as fields, with what the input schema of the tool says of them.
 
@@ -133,7 +140,7 @@ def shown_arguments(
             value = _read_beginning(text)
         if isinstance(value, _Members):
             shown = _Fields(budget)
-            shown.add(value, schema, recipients)
+            shown.add(value, schema, role_of, recipients)
             twice = _gives_twice(value)
             return ShownArguments(
                 tuple(shown.rows), (), shown.cut, shown.more, shown.hidden, twice, shown.lookalike
@@ -214,9 +221,9 @@ class _Fields:
         self.hidden = self.lookalike = False
         self._left, self._most, self._longest = budget
 
-    def add(self, value: _Members, schema: object, recipients: frozenset[str]) -> None:
+    def add(self, value: _Members, schema: object, role_of: RoleOfName, recipients: frozenset[str]) -> None:
         """Add the members of an object, and of those in it: the most important ones first."""
-        leaves = sorted(_leaves(value, schema, recipients), key=lambda leaf: _ORDER[leaf.role])
+        leaves = sorted(_leaves(value, schema, role_of, recipients), key=lambda leaf: _ORDER[leaf.role])
         self.more = max(0, len(leaves) - self._most)
         for leaf in leaves[: self._most]:
             self._row(leaf)
@@ -245,7 +252,7 @@ class _Fields:
         )  # fmt: skip
 
 
-def _leaves(value: _Members, schema: object, recipients: frozenset[str]) -> list[_Leaf]:
+def _leaves(value: _Members, schema: object, role_of: RoleOfName, recipients: frozenset[str]) -> list[_Leaf]:
     """Return the fields that have no fields in them, in the order in which they were written."""
     found: list[_Leaf] = []
     waiting = [(name, part, "", 0, schema, twice) for name, part, twice in reversed(_named(value))]
@@ -268,58 +275,50 @@ def _leaves(value: _Members, schema: object, recipients: frozenset[str]) -> list
         if kind != "long" and path.partition(".")[0] in recipients:
             role = "recipient"
         elif len(found) < MOST_RANKED:
-            role = _role(path, part, kind)
+            role = _role(path, part, kind, role_of)
         found.append(_Leaf(path, text, role, kind, about, twice))
     return found
 
 
 # -- what a field is for ---------------------------------------------------------------------------
 
-_WORDS = """
-    to cc bcc recipient recipients receiver receivers addressee attendee attendees participant participants
-    invitee invitees guest guests member members assignee assignees reviewer reviewers share_with channel
-    channels chat room conversation thread group team user users username email emails mail address addresses
-    phone url urls uri uris link links host hostname domain endpoint webhook callback server site destination
-    dest target targets account iban payee beneficiary creditor wallet repo repository owner bucket
-    宛先 送信先 宛名 受信者 共有先 送金先 振込先 チャンネル 收件人 받는사람
-    | path paths file files filename folder directory dir source src key amount price total sum currency
-    quantity id ids uuid branch ref table database db collection command cmd sql query permission permissions
-    role visibility date start end time 金額 パス ファイル 日時
-    | subject title headline heading topic summary name 件名 題名 タイトル 主题 제목
-    | from sender author organizer in_reply_to 差出人 送信者
-    | id ids name names address addresses email
-"""
-_RECIPIENTS, _OBJECTS, _TITLES, _SENDERS, _SUFFIXES = (frozenset(part.split()) for part in _WORDS.split("|"))
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_MOST_WORDS = 200
-"""Characters of a path in which its words are looked for."""
+_AMOUNTS = frozenset(["amount", "price", "total", "sum", "currency", "金額", "합계", "金额"])
+_TITLES = frozenset(
+    [
+        "subject",
+        "title",
+        "headline",
+        "heading",
+        "topic",
+        "summary",
+        "件名",
+        "題名",
+        "タイトル",
+        "主题",
+        "제목",
+    ]
+)
+
+RoleOfName = Callable[[str], str]
+"""Returns what a parameter is for, by its name: recipient, place, object, content, value or option."""
 
 
-def _role(path: str, value: object, kind: FieldKind) -> FieldRole:
+def _role(path: str, value: object, kind: FieldKind, role_of: RoleOfName) -> FieldRole:
     """Return what a field is for, by its name, those of the fields around it, and its value."""
-    names = [_CAMEL.sub("_", each) for each in path[-_MOST_WORDS:].split(".") if not each.isdigit()]
-    names = [each.replace("-", "_").replace(" ", "_").lower() for each in names]
-    if names and _is_one(names[-1], _SENDERS):
-        return "other"
+    names = [each for each in path[-MOST_WORDS:].split(".") if each and not each.isdigit()]
+    roles = [role_of(each) for each in names]
+    if roles and roles[-1] == "option":
+        return "body" if kind == "long" else "other"
     first = value[0] if isinstance(value, list) and value else value
     is_address = type(first) is str and (_MAIL.fullmatch(first) or _LINK.fullmatch(first))
-    if is_address or any(_is_one(each, _RECIPIENTS) for each in names):
+    if is_address or "recipient" in roles or "place" in roles:
         return "recipient"
     if kind == "long":
         return "body"
-    if names and _is_one(names[-1], _OBJECTS):
+    own = names[-1].lower() if names else ""
+    if roles[-1:] == ["object"] or own in _AMOUNTS:
         return "object"
-    return "title" if names and _is_one(names[-1], _TITLES) else "other"
-
-
-def _is_one(name: str, words: frozenset[str]) -> bool:
-    """Return whether a name such as ``channel_id`` or ``dest_path`` ends in one of these words."""
-    if name in words:
-        return True
-    parts = name.split("_")
-    if len(parts) > 1 and parts[-1] in _SUFFIXES and parts[-2] in words:
-        return True
-    return parts[-1] in words
+    return "title" if own in _TITLES else "other"
 
 
 # -- addresses that are not what they look like ----------------------------------------------------

@@ -22,6 +22,7 @@ from tabane.guard.approvals.approvals import Approval, ApprovalReason, ApprovalT
 from tabane.guard.approvals.argument_fields import (
     Budget,
     FieldRole,
+    RoleOfName,
     ShownArguments,
     ShownField,
     shown_arguments,
@@ -127,6 +128,7 @@ def letter_of(
     lang: Lang,
     budget: Budget,
     now: float,
+    role_of: RoleOfName,
     schema: object = None,
 ) -> Letter:
     """Return the letter of an approval. ``now`` is in seconds since 1970.
@@ -135,9 +137,9 @@ def letter_of(
     arguments, of which up to 128 KiB are kept.
     """
     reached = frozenset(target.parameter for target in approval.targets if target.kind in REACHED)
-    shown = shown_arguments(approval.arguments, schema, budget, reached)
-    reasons = [_reason(approval, each) for each in approval.reasons if not each.is_warning]
-    against = [_reason(approval, each) for each in approval.reasons if each.is_warning]
+    shown = shown_arguments(approval.arguments, schema, budget, role_of, reached)
+    reasons = [_reason(approval, each, lang) for each in approval.reasons if not each.is_warning]
+    against = [_reason(approval, each, lang) for each in approval.reasons if each.is_warning]
     against += [_named_before(target) for target in approval.targets[:MOST_TARGETS]]
     against += _objections(shown)
     nothing = approval.arguments.strip() in ("", "{}")
@@ -202,7 +204,7 @@ def _sentence(approval: Approval, shown: ShownArguments) -> Message:
 
 
 def _named(fields: Sequence[ShownField], below: Message) -> Message | None:
-    """Return the values of fields in a sentence, or ``below`` if they do not belong into one; None: no values."""
+    """Return the values of fields in a sentence; ``below`` if one does not belong there, None without any."""
     values = [
         value
         for field in fields
@@ -217,10 +219,10 @@ def _named(fields: Sequence[ShownField], below: Message) -> Message | None:
     rest, named = len(values) - MOST_NAMED, ", ".join(values[:MOST_NAMED])
     if rest > 0:
         return say("{named} and {rest:,} more", named=named, rest=rest)
-    return say("{named}", named=named)
+    return Message("{named}", named=named)
 
 
-def _reason(approval: Approval, reason: ApprovalReason) -> Message:
+def _reason(approval: Approval, reason: ApprovalReason, lang: Lang) -> Message:
     """Return why a call waits, in words without commands."""
     trail = approval.trail or ApprovalTrail()
     match reason.rule:
@@ -246,7 +248,7 @@ def _reason(approval: Approval, reason: ApprovalReason) -> Message:
                 "It sends data out of this machine after text that strangers can write was read. That text "
                 "may be what asks for this call."
             )
-    return say("{text}", text=visible(str(reason.message), LONGEST_REASON))
+    return Message("{text}", text=visible(reason.message.render(lang), LONGEST_REASON))
 
 
 def _named_before(target: JudgedTarget) -> Message:
@@ -370,9 +372,9 @@ def _who(approval: Approval) -> Iterator[Message]:
     who = approval.client or approval.label or approval.binding.holder
     label = approval.label if approval.label != who else ""
     yield (
-        say("{client} ({label})", client=_name(who), label=_name(label))
+        Message("{client} ({label})", client=_name(who), label=_name(label))
         if label
-        else say("{client}", client=_name(who))
+        else Message("{client}", client=_name(who))
     )
     if approval.folder:
         folder = _name(approval.folder.removeprefix("file://"), LONGEST_FOLDER)

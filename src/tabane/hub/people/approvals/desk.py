@@ -34,6 +34,7 @@ from tabane.guard.approvals.approvals import (
     refusal,
 )
 from tabane.guard.approvals.letter import Budget, EarlierDecisions, Letter, letter_of
+from tabane.guard.flows.tool_roles import role_of_parameter
 from tabane.hub.context import HubContext
 from tabane.hub.people.approvals.past_decisions import PastDecisions, changed_fields
 from tabane.hub.people.flows.hub_flows import HubFlows
@@ -318,7 +319,7 @@ class ApprovalDesk:
         earlier = EarlierDecisions(
             past.approved, past.refused, past.last or None, past.last_approved or None, changed
         )
-        return letter_of(approval, earlier, lang, budget, self.clock(), schema), earlier
+        return letter_of(approval, earlier, lang, budget, self.clock(), role_of_parameter, schema), earlier
 
     def _note_decision(self, decided: Approval) -> None:
         with self._noting:
