@@ -17,21 +17,27 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from tabane.guard.flows.addresses import unescaped
+from tabane.guard.flows.addresses import SPELLING, unescaped
 from tabane.guard.flows.targets import MAIL, Target, folded
 
 LONGEST_READ = 1 << 17
 """Bytes of texts of others that a trail keeps. If there are more, what is named nowhere is asked about."""
 
-LONGEST_OWN = 1 << 16
-"""Bytes of the user's own texts that a trail keeps, and of what was written after texts of others."""
+LONGEST_OWN, LONGEST_SAID = 1 << 16, 1 << 15
+"""Bytes of the user's own texts that a trail keeps, and of what a client gave to tools."""
 
 MOST_FIELDS = 20_000
 """Fields of records in one result. The rest is taken for text."""
 
-TextRole = Literal["said", "own", "written", "others"]
-"""``said``: given before anything untrusted was read. ``own``: read from a source that is not untrusted.
-``written``: given after something untrusted was read. ``others``: untrusted."""
+TextRole = Literal["said", "own", "written", "later", "others"]
+"""``said``: given before anything untrusted was read. ``own``: read before that from another source.
+``written`` and ``later``: the same after something untrusted was read. ``others``: untrusted."""
+
+
+_ROOM: dict[TextRole, int] = {
+    "said": LONGEST_SAID, "own": LONGEST_OWN, "written": LONGEST_SAID, "later": LONGEST_OWN,
+    "others": LONGEST_READ,
+}  # fmt: skip
 
 
 class KeptText(NamedTuple):
@@ -42,57 +48,56 @@ class KeptText(NamedTuple):
     source: str = ""
     tool: str = ""
     listing: bool = False
-    mixed: bool = False
-    """An own text that came after something untrusted was read: it may repeat what was written then."""
+    public: bool = False
+    """A text of a source that is not its reader's own, such as a list of hotels, or may be an echo."""
+
+    homes: tuple[str, ...] = ()
+    """Hosts of the pages that it is from. Whoever reads a page does not mean to send something there."""
 
 
 class TrailTexts:
     """The texts of a trail. ``whole``: False if something untrusted is not among them any more."""
 
-    __slots__ = ("_own", "_read", "kept", "version", "whole")
+    __slots__ = ("_sizes", "kept", "version", "whole")
 
     def __init__(self) -> None:
         self.kept: list[KeptText] = []
         self.whole = True
-        self.version = self._own = self._read = 0
+        self.version = 0
+        self._sizes = dict.fromkeys(_ROOM, 0)
 
     def add(self, text: KeptText) -> int:
         """Keep a text as far as there is room. Return the bytes that were added."""
-        size = len(text.body)
-        if text.role == "others":
-            room = LONGEST_READ - self._read
-            self.whole = self.whole and size <= room
-        else:
-            room = LONGEST_OWN - self._own
-            if text.role == "written" and size > room:
-                self._forget_mixed()
-        if room <= 0:
-            return 0
+        role, size = text.role, len(text.body)
+        used = self._sizes[role]
+        room = _ROOM[role] - used
         if size > room:
+            if role in ("others", "later"):
+                self.whole = False
+            elif role == "written":  # then a later text may repeat something that is not known any more
+                self.kept = [
+                    each._replace(public=True) if each.role == "later" else each for each in self.kept
+                ]
+                self.version += 1
+            if room <= 0:
+                return 0
             text, size = text._replace(body=text.body[:room]), room
-        if text.role == "others":
-            self._read += size
-        else:
-            self._own += size
+        self._sizes[role] = used + size
         self.kept.append(text)
         self.version += 1
         return size
 
-    def _forget_mixed(self) -> None:
-        """Forget own texts that may repeat what was written, because that is not known any more."""
-        self.kept = [text for text in self.kept if not text.mixed]
-        self.version += 1
-
     @property
     def size(self) -> int:
         """The bytes that are kept."""
-        return self._own + self._read
+        return sum(self._sizes.values())
 
     def drop(self) -> int:
-        """Forget the texts of others, to make room. Return their bytes."""
-        size, self._read = self._read, 0
-        self.kept = [text for text in self.kept if text.role != "others"]
-        self.whole = self.whole and not size
+        """Forget all texts, to make room. Return their bytes."""
+        size = self.size
+        self.whole = self.whole and not self._sizes["others"]
+        self.kept = []
+        self._sizes = dict.fromkeys(_ROOM, 0)
         self.version += 1
         return size
 
@@ -105,20 +110,19 @@ def _words(text: str) -> frozenset[str]:
 
 
 _AUTHORS = _words(
-    "from sender author owner organizer organiser creator createdby created_by postedby posted_by sentby sent_by "
-    "submitter reporter uploader uploadedby uploaded_by sharedby shared_by fromaddress from_address replyto "
-    "reply_to invitedby invited_by requester debtor payer"
+    "from sender author owner organizer organiser creator createdby created_by postedby posted_by "
+    "sentby sent_by submitter reporter uploader uploadedby uploaded_by sharedby shared_by fromaddress "
+    "from_address replyto reply_to invitedby invited_by requester debtor payer"
 )
 _IDENTITIES = _AUTHORS | _words(
-    "to cc bcc recipient recipients participant participants attendee attendees invitee invitees guest guests "
-    "user users username login handle nick display_name displayname real_name name channel channels room "
-    "group members member email emails mail address phone iban account accountnumber account_number beneficiary "
-    "payee creditor shared_with sharedwith collaborators assignee assignees id _id id_ uid uuid key number sha "
-    "filename file path hotel restaurant company airline city"
+    "to cc bcc recipient recipients participant participants attendee attendees invitee invitees guest "
+    "guests user users username login handle nick display_name displayname real_name name channel "
+    "channels room group members member email emails mail address phone iban account accountnumber "
+    "account_number beneficiary payee creditor shared_with sharedwith collaborators assignee assignees "
+    "id _id id_ uid uuid key number sha filename file path hotel restaurant company airline city"
 )
-_ID_FIELDS = _words("id _id id_ uid uuid key number sha")
 _ME = _words("me self you i myself owner 私 自分")
-_LONGEST_FIELD = 200
+_LONGEST_FIELD, _LONGEST_NAME = 200, 60
 _NAMED_ID = re.compile(r"(?:_|(?<=[a-z]))(?:[iI][dD]s?)$")
 
 _LISTS = re.compile(
@@ -132,7 +136,9 @@ _SINGLE = re.compile(
     re.IGNORECASE,
 )
 _SENT = re.compile(r"sent|outbox|draft", re.IGNORECASE)
-_SELF = re.compile(r"who_?am_?i|profile|user_?info|_me$|^me$|self|current_user|iban|own_?account", re.IGNORECASE)
+_SELF = re.compile(
+    r"who_?am_?i|profile|user_?info|_me$|^me$|self|current_user|iban|own_?account", re.IGNORECASE
+)
 
 
 def lists_records(tool: str) -> bool:
@@ -190,7 +196,14 @@ class _Parsed:
                 self._walk(decoded, "", (), 0, listing=self._text.listing)
 
     def _walk(
-        self, value: Any, name: str, authors: tuple[str, ...], depth: int, *, listing: bool, writes: bool = False
+        self,
+        value: Any,
+        name: str,
+        authors: tuple[str, ...],
+        depth: int,
+        *,
+        listing: bool,
+        writes: bool = False,
     ) -> None:
         self._count += 1
         if isinstance(value, dict):
@@ -205,7 +218,9 @@ class _Parsed:
             authors = named or authors
             for key, each in value.items():
                 lower = key.lower()
-                inner = lower if lower in _IDENTITIES or not isinstance(each, dict | list) else (name or lower)
+                inner = (
+                    lower if lower in _IDENTITIES or not isinstance(each, dict | list) else (name or lower)
+                )
                 if listing and isinstance(each, dict) and lower not in _IDENTITIES:
                     self._note(key, authors, writes=False)  # objects by name
                 if isinstance(each, str | int) or each is None:
@@ -213,7 +228,9 @@ class _Parsed:
                     self._leaf(each, kind or (name if lower in ("value", "address") else ""), authors,
                                listing=listing, writes=writes or lower in _AUTHORS)  # fmt: skip
                 else:
-                    self._walk(each, inner, authors, depth + 1, listing=listing, writes=writes or lower in _AUTHORS)
+                    self._walk(
+                        each, inner, authors, depth + 1, listing=listing, writes=writes or lower in _AUTHORS
+                    )
         elif isinstance(value, list):
             if self._count > MOST_FIELDS or depth > 16:
                 self.texts.append(str(value)[:LONGEST_READ])
@@ -222,7 +239,9 @@ class _Parsed:
                 if isinstance(each, dict | list):
                     self._walk(each, name, authors, depth + 1, listing=listing, writes=writes)
                 else:
-                    self._leaf(each, name if name in _IDENTITIES else "", authors, listing=listing, writes=writes)
+                    bare = not authors and depth < 2 and isinstance(each, str) and len(each) <= _LONGEST_NAME
+                    kind = name if name in _IDENTITIES else "name" if bare else ""
+                    self._leaf(each, kind, authors, listing=listing, writes=writes)
         else:
             self._leaf(value, "", authors, listing=listing, writes=writes)
 
@@ -238,7 +257,9 @@ class _Parsed:
     def _note(self, text: str, authors: tuple[str, ...], *, writes: bool) -> None:
         author: Literal["none", "self", "other"] = "none"
         if authors:
-            own = all(each in _ME or each in self._own or (set(MAIL.findall(each)) & self._own) for each in authors)
+            own = all(
+                each in _ME or each in self._own or (set(MAIL.findall(each)) & self._own) for each in authors
+            )
             author = "self" if own or self._sent else "other"
         field = Field(author, writes, authors, self._text.source, self._text.tool)
         value = folded(text)
@@ -272,20 +293,19 @@ _SPOKEN = re.compile(
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{12,400}={0,2}")
 _HEX_PAIRS = re.compile(r"(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[ ,:]?){8,200}")
 _MOST_TOKENS = 300
-_NATO = dict(
-    zip(
-        ("alpha alfa bravo charlie delta echo foxtrot golf hotel india juliet juliett kilo lima mike november oscar "
-         "papa quebec romeo sierra tango uniform victor whiskey xray yankee zulu zero one two three four five six "
-         "seven eight nine").split(),
-        "aabcdefghijjklmnopqrstuvwxyz0123456789", strict=True,
+_NATO = {word: word[0] for word in SPELLING if word not in ("dot", "dash")} | {
+    word: str(digit)
+    for digit, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
     )
-)  # fmt: skip
+}
 _NATO_WORD = re.compile(rf"\b(?:{'|'.join(_NATO)})\b")
 _COMMON = _words(
-    "gmail googlemail hotmail outlook yahoo icloud live proton protonmail mail email info support team office "
-    "admin contact hello sales service help noreply reply news example test http https html www com net org "
-    "github gitlab google docs drive slack discord index main home page user users file files document documents "
-    "data report readme notes note text send message important meeting please your from with this that"
+    "gmail googlemail hotmail outlook yahoo icloud live proton protonmail mail email info support team "
+    "office admin contact hello sales service help noreply reply news example test http https html www "
+    "com net org github gitlab google docs drive slack discord index main home page user users file "
+    "files document documents data report readme notes note text send message important meeting please "
+    "your from with this that"
 )
 _ALNUM = re.compile(r"[^\W_]+")
 _LEAST_RUN = 8
@@ -314,7 +334,8 @@ class TrailNames:
         self.whole = all(each.whole for each in texts)
         self.private = private
         self._known: list[str] = []
-        self._mixed: list[tuple[int, str]] = []
+        self._public: list[str] = []
+        self._later: list[tuple[int, str, bool]] = []
         self._written: list[tuple[int, str]] = []
         others: list[KeptText] = []
         own: set[str] = set()
@@ -325,10 +346,10 @@ class TrailNames:
             read = folded(unescaped(text.body.decode("utf-8", "ignore")))
             if text.role == "written":
                 self._written.append((number, read))
-            elif text.mixed:
-                self._mixed.append((number, read))
+            elif text.role == "later":
+                self._later.append((number, read, text.public))
             else:
-                self._known.append(read)
+                (self._public if text.public else self._known).append(read)
             if text.role == "own" and _SELF.search(text.tool):
                 own.update(MAIL.findall(read))
                 own.update(re.findall(r"\b[a-z]{2}\d{2}[a-z0-9]{10,30}\b", read))
@@ -343,43 +364,65 @@ class TrailNames:
             self._texts.append((folded(whole), text))
             for value, fields in parsed.fields.items():
                 self._fields.setdefault(value, []).extend(fields)
+        self._homes = {host.removeprefix("www."): text for text in others for host in text.homes}
         self._compact: list[tuple[str, KeptText]] | None = None
 
     # -- known ---------------------------------------------------------------------------------------
 
-    def knows(self, target: Target) -> bool:
-        """Return whether the user's own words or sources named a target."""
+    def knows(self, target: Target, *, deletes: bool, leaves: bool) -> bool:
+        """Return whether the user's own words or sources named a target.
+
+        What is deleted, booked or changed has to be named before anything untrusted was read.
+        """
         value = folded(target.value)
+        if target.kind in ("user", "channel", "value", "program"):
+            # A client asks about all hotels of a list, and not because its user wants each of them.
+            listed = self._stands_in_own(value, self._public) and any(
+                _stands_in(value, text) for text, _ in self._texts
+            )
+            return not listed and self._has(value, later=leaves)
         if value in self._own:
             return True
         if target.kind != "host":
-            return self._has(value)
+            return self._has(value, later=not deletes) or self._stands_in_own(value, self._public)
         name = target.name
+        host = name.partition("/")[0]
+        if host in self._homes:
+            return False
         if self._has(name):
             return True
-        host = name.partition("/")[0]
         if host == name or not self._has(host):
             return False
         # Many share a site: another address of it that a text of others names is theirs.
         return not any(name in text for text, _ in self._texts)
 
-    def _has(self, value: str) -> bool:
+    def _has(self, value: str, *, later: bool = True) -> bool:
         if not value:
             return False
-        pattern = re.compile(rf"(?<![\w@+-])(?<!\w\.){re.escape(value)}(?![\w@-]|\.\w)")
-        if any(value in text and pattern.search(text) for text in self._known):
+        if self._stands_in_own(value, self._known):
             return True
-        for number, text in self._mixed:
-            if value in text and pattern.search(text):
+        for number, text, public in self._later if later else ():
+            if not public and self._stands_in_own(value, [text]):
                 bare = compact(value)
                 return not any(
-                    bare in compact(written) for place, written in self._written if place <= number + 1
+                    bare in compact(written) for place, written in self._written if place <= number
                 )
         return False
 
+    @staticmethod
+    def _stands_in_own(value: str, texts: list[str]) -> bool:
+        """Return whether a text names exactly this, and not something longer that holds it."""
+        found = [text for text in texts if value in text]
+        if not found:
+            return False
+        pattern = re.compile(rf"(?<![\w@+-])(?<!\w\.){re.escape(value)}(?![\w@-]|\.\w)")
+        return any(map(pattern.search, found))
+
     # -- asked about ------------------------------------------------------------------------------------
 
-    def find(self, target: Target, sink: str, *, deletes: bool, leaves: bool, clean: bool) -> TargetNaming | None:
+    def find(
+        self, target: Target, sink: str, *, deletes: bool, leaves: bool, clean: bool
+    ) -> TargetNaming | None:
         """Return where a target was named that is not known; None if it may pass.
 
         ``sink`` is the server of the call. ``deletes``: it is to be deleted. ``leaves``: the call sends
@@ -388,16 +431,26 @@ class TrailNames:
         value = folded(target.value)
         names = {value, target.name} if target.kind == "host" else {value}
         fields = [field for name in names for field in self._fields.get(name, ())]
+        if not leaves and self._stands_in_own(value, [text for _, text, _ in self._later]):
+            return TargetNaming("nowhere")  # it was looked up afterwards: a text of others may describe it
+        if not leaves and target.kind in ("user", "channel", "value", "path"):
+            for text, origin in self._texts:  # whoever praises a hotel may want it to be booked
+                if _stands_in(value, text):
+                    return TargetNaming("text", origin.source, origin.tool)
         if fields and not target.inside:
             asked = self._asked_field(target, fields, sink, deletes=deletes, leaves=leaves, clean=clean)
             return TargetNaming("record", asked.source, asked.tool) if asked is not None else None
         if fields and all(field.author != "other" for field in fields):
             return None
+        if target.kind == "host" and (origin := self._homes.get(target.name.partition("/")[0])) is not None:
+            return TargetNaming("record", origin.source, origin.tool)
         for text, origin in self._texts:
             if any(_stands_in(name, text) for name in names):
                 return TargetNaming("text", origin.source, origin.tool)
         if fields:
-            return None if target.kind == "address" else TargetNaming("record", fields[0].source, fields[0].tool)
+            return (
+                None if target.kind == "address" else TargetNaming("record", fields[0].source, fields[0].tool)
+            )
         if (origin := self._disguised(target, value)) is not None:
             return TargetNaming("disguised", origin.source, origin.tool)
         return None if self.whole or target.inside else TargetNaming("nowhere")
@@ -428,11 +481,11 @@ class TrailNames:
         if target.kind == "account" and len(bare) > _LEAST_RUN:
             turned |= {bare[start : start + _LEAST_RUN] for start in range(len(bare) - _LEAST_RUN + 1)}
         parts = () if target.inside else _telling_parts(target, value)
-        for text, origin in self._compacted():
-            if any(each in text for each in turned):
-                return origin
+        for spelling, source in self._compacted():
+            if any(each in spelling for each in turned):
+                return source
         for text, origin in self._texts:
-            if parts and any(_stands_in(part, text) for part in parts):
+            if parts and all(_stands_in(part, text) for part in parts):
                 return origin
         return None
 
@@ -457,20 +510,22 @@ def _stands_in(value: str, text: str) -> bool:
 
 
 def _telling_parts(target: Target, value: str) -> tuple[str, ...]:
-    """Return the parts of a target that name it on their own."""
+    """Return the parts of a target that name it if a text has all of them."""
     if target.kind == "address":
         local, _, domain = value.partition("@")
         owner = domain.rpartition(".")[0].rpartition(".")[2]
-        words = [owner, *_ALNUM.findall(local)]
-    elif target.kind == "host":
+        parts = tuple(word for word in _ALNUM.findall(local) if len(word) > 2)
+        return (owner, *parts) if owner not in _COMMON or any(len(part) > 3 for part in parts) else ()
+    if target.kind == "host":
         words = [target.name.partition("/")[0].rpartition(".")[0].rpartition(".")[2]]
     elif target.kind == "path":
         words = [value.rpartition("/")[2]]
     elif target.kind in ("value", "program"):
-        words = [word for word in _ALNUM.findall(value) if len(word) > 4]
+        words = _ALNUM.findall(value)
     else:
         return ()
-    return tuple(word for word in words if len(word) > 3 and word not in _COMMON)
+    parts = tuple(word for word in words if len(word) > 2 and word not in _COMMON)
+    return parts if any(len(part) > 3 for part in parts) else ()
 
 
 def _spellings(text: str, raw: str) -> Iterator[str]:
@@ -495,7 +550,13 @@ def _decoded(raw: str) -> Iterator[str]:
         for decode in (base64.urlsafe_b64decode, base64.b32decode):
             body = token.rstrip("=").replace("+", "-").replace("/", "_")
             with contextlib.suppress(ValueError):
-                yield compact(folded(decode(body + "=" * (-len(body) % 8 if decode is base64.b32decode else -len(body) % 4)).decode()))
+                yield compact(
+                    folded(
+                        decode(
+                            body + "=" * (-len(body) % 8 if decode is base64.b32decode else -len(body) % 4)
+                        ).decode()
+                    )
+                )
     for found in _HEX_PAIRS.finditer(raw[:LONGEST_READ]):
         with contextlib.suppress(ValueError):
             yield compact(folded(bytes.fromhex(re.sub(r"0x|\\x|[%,:\s]", "", found[0])).decode()))

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import msgspec
+
 from tabane.guard.flows.addresses import addresses_in, host_of
+from tabane.guard.flows.tool_labels import words_of
+from tabane.guard.flows.tool_roles import Role
 from tabane.operations.door import TargetOfCall
 from tabane.servers.labels import EXTERNAL
 
@@ -58,35 +62,17 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_ADDRESSED = _words(
-    "to cc bcc recipient recipients participant participants attendee attendees invitee invitees guest guests "
-    "email emails mail address addresses collaborators collaborator viewers editors with payee beneficiary "
-    "宛先 送信先 受取人 参加者"
-)
-_CHANNELS = _words("channel channels room rooms group groups chat conversation thread topic space forum board list")
-_USERS = _words("user users username member members assignee assignees person people name handle login owner")
-_ACCOUNTS = _words("iban account phone telephone number wallet card")
-_HOSTS = _words("url urls uri link links href endpoint webhook website site host domain page")
+_CHANNELS = _words("channel channels room rooms group groups chat chats conversation team teams list space")
+_ACCOUNTS = _words("iban account accounts phone phones telephone number wallet card konto compte 口座")
 _PATHS = _words(
-    "path paths file files filepath filename filenames directory folder source destination repo repository "
-    "branch bucket target prefix"
+    "path paths file files filename filenames filepath directory folder repo repos repository bucket"
 )
-_IDS = _words("id ids uid uuid key sha ref")
-_PROGRAMS = _words("command commands cmd code script sql query expression program statement")
-_PROSE = _words(
-    "body content contents text message subject description title summary note notes comment comments html "
-    "markdown caption reason details location agenda purpose memo"
-)
-_OPTIONS = _words(
-    "permission permissions role type format mode status priority visibility color currency date time start end "
-    "day days month year limit count page size sort order lang language timezone recurring start_time end_time"
-)
+_PROGRAMS = _words("command commands cmd code script sql program expression")
 _DELETING = re.compile(
     r"delete|remove|erase|drop|purge|clear|revoke|wipe|destroy|truncate|unlink|trash|discard|cancel|uninstall|"
     r"deactivate|evict|kick|\bban|expel|archive|unshare|削除|消去|取消",
     re.IGNORECASE,
 )
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\da-zA-Z_]+")
 MAIL = re.compile(r"[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}")
 _MAIL_ALONE = re.compile(r"(?:[^<>@]{0,120}<)?([^\s<>@,;]{1,64}@[^\s<>@,;]{1,200})>?")
 _ACCOUNT = re.compile(r"[a-z]{2}\d{2}(?: ?[a-z0-9]){10,32}|\+?\d(?:[ ()/.-]?\d){6,24}", re.IGNORECASE)
@@ -98,6 +84,7 @@ _DOMAIN = re.compile(
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"[\d\s:.,/TZ+-]*|true|false|yes|no|none|null|[a-z]{1,2}", re.IGNORECASE)
+_DATE = re.compile(r"\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[./]\d\d?[./]\d{4}|\d\d?:\d\d")
 _UNSEEN = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u206a-\u206f\ufeff]")
 _BLANKS = re.compile(r"\s+")
 
@@ -111,7 +98,11 @@ def folded(text: str) -> str:
     return _BLANKS.sub(" ", text).strip()
 
 
-def targets_of(tool: str, bits: int, given: object) -> CallTargets:
+Roles = Callable[[str], Role]
+"""Returns the role of a parameter, or of a name within an argument."""
+
+
+def targets_of(tool: str, bits: int, given: object, roles: Roles) -> CallTargets:
     """Return the targets of a call of a tool (without its server) with the labels ``bits``.
 
     ``given`` are its decoded arguments; anything but an object gives none, and is not complete.
@@ -119,15 +110,20 @@ def targets_of(tool: str, bits: int, given: object) -> CallTargets:
     if not isinstance(given, dict):
         return CallTargets((), complete=False)
     found: dict[Target, None] = {}
+    objects: set[Target] = set()
     complete = True
     for count, (name, value) in enumerate(_leaves(given, "", 0)):
         if count >= 4 * MOST_TARGETS or len(found) > MOST_TARGETS:
             complete = False
             break
-        for target in _of_leaf(name, value):
+        role = roles(name)
+        for target in _of_leaf(name, value, role):
             found[target] = None
+            if role == "object":
+                objects.add(target)
     deletes = not bits & EXTERNAL and _DELETING.search(tool) is not None
-    return CallTargets(_chosen(tuple(found), bits, deletes=deletes)[:MOST_TARGETS], deletes, complete)
+    chosen = _chosen(tuple(found), objects, bits, deletes=deletes)
+    return CallTargets(chosen[:MOST_TARGETS], deletes, complete)
 
 
 def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, str]]:
@@ -147,52 +143,45 @@ def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, str]]:
         yield name, str(value)
 
 
-def _of_leaf(name: str, value: str) -> Iterator[Target]:
-    parts = [part.lower() for part in _PARTS.findall(name)]
-    said = set(parts)
-    if said & _PROGRAMS:
+def _of_leaf(name: str, value: str, role: Role) -> Iterator[Target]:
+    words = set(words_of(name))
+    if words & _PROGRAMS:
         yield Target("program", value[: 4 * LONGEST_TARGET], name)
         yield from _inside(name, value)
         return
-    if len(value) > LONGEST_TARGET or "\n" in value or (said & _PROSE and not said & _ADDRESSED):
+    if role == "content" or len(value) > LONGEST_TARGET or "\n" in value:
         yield from _inside(name, value)
         return
-    pieces = re.split(r"[,;]\s*", value) if "@" in value or said & _ADDRESSED else [value]
+    pieces = re.split(r"[,;]\s*", value) if "@" in value or role == "recipient" else [value]
     for piece in filter(None, map(str.strip, pieces)):
-        kind, plain = _kind_of(piece, parts, said)
+        kind, plain = _kind_of(piece, words, role)
         if kind is not None:
             yield Target(kind, plain, name)
 
 
-def _kind_of(value: str, parts: list[str], said: set[str]) -> tuple[TargetOfCall | None, str]:
+def _kind_of(value: str, words: set[str], role: Role) -> tuple[TargetOfCall | None, str]:
     """Return what a short value is, and the part of it that says so."""
     if found := _MAIL_ALONE.fullmatch(value):
         return "address", found[1]
-    if value.startswith(("http://", "https://", "www.")) or (said & _HOSTS and _DOMAIN.fullmatch(value)):
+    if value.startswith(("http://", "https://", "www.")) or (role == "place" and _DOMAIN.fullmatch(value)):
         return "host", value
-    if said & _ACCOUNTS and not value.isalpha() and "id" not in said and len(value) > 5:
-        return "account", value
-    if _ACCOUNT.fullmatch(value) and sum(map(str.isdigit, value)) >= 7 and not said & (_IDS | _OPTIONS):
-        return "account", value
-    if parts and parts[-1] in _IDS:
-        return _kind_of_id(said), value
-    if said & _CHANNELS:
-        return "channel", value.lstrip("#")
-    if said & (_USERS | _ADDRESSED):
-        return "user", value.lstrip("@")
-    if said & _OPTIONS or _PLAIN.fullmatch(value):
+    if role == "option" or (role != "recipient" and _DATE.match(value)):
         return None, value
-    if said & _HOSTS:
-        return "host", value
-    if said & _PATHS or value.startswith(("/", "~/", "./", "../")):
-        return "path", value
-    return "value", value
-
-
-def _kind_of_id(said: set[str]) -> TargetOfCall:
-    if said & _CHANNELS and "thread" not in said:
-        return "channel"
-    return "user" if said & (_USERS | _ADDRESSED) else "id"
+    if _ACCOUNT.fullmatch(value) and sum(map(str.isdigit, value)) >= 7 and role != "object":
+        return "account", value
+    if role == "recipient":
+        if words & _CHANNELS:
+            return "channel", value.lstrip("#")
+        return ("account", value) if words & _ACCOUNTS else ("user", value.lstrip("@"))
+    if value.startswith(("/", "~/", "./", "../")) or words & _PATHS:
+        return ("id" if words & {"id", "ids"} else "path"), value
+    if role == "object":
+        return (
+            "id" if _PLAIN.fullmatch(value) or words & {"id", "ids", "uid", "uuid", "key"} else "value"
+        ), value
+    if _PLAIN.fullmatch(value):
+        return None, value
+    return ("host" if role == "place" else "value"), value
 
 
 def _inside(name: str, text: str) -> Iterator[Target]:
@@ -214,26 +203,25 @@ def _inside(name: str, text: str) -> Iterator[Target]:
 _REACHED = ("address", "host", "account", "channel", "user")
 
 
-def _chosen(found: tuple[Target, ...], bits: int, *, deletes: bool) -> tuple[Target, ...]:
+def _chosen(
+    found: tuple[Target, ...], objects: set[Target], bits: int, *, deletes: bool
+) -> tuple[Target, ...]:
     """Return the targets that decide: what is deleted, or whom the call reaches, or what it does."""
     own = [target for target in found if not target.inside]
     inside = [target for target in found if target.inside]
     programs = [target for target in own if target.kind == "program"]
     if deletes:
-        named = [target for target in own if target.kind in ("id", "path")]
-        return (*(named or own), *programs)
+        return tuple(dict.fromkeys((*([target for target in own if target in objects] or own), *programs)))
     if bits & EXTERNAL:
         reached = [target for target in own if target.kind in _REACHED]
-        rest = [target for target in own if target.kind in ("id", "path")] or own
+        rest = [target for target in own if target in objects] or own
         return tuple(dict.fromkeys((*(reached or rest), *inside, *programs)))
-    done = [target for target in own if target.kind not in ("id",)] or own
-    return (*done, *inside)
+    done = [target for target in own if target.kind != "id"] or own
+    return tuple(dict.fromkeys((*done, *inside)))
 
 
 def arguments_of(given: bytes, longest: int) -> Any:
     """Return decoded arguments; None if they are too long or no JSON."""
-    import msgspec
-
     if len(given) > longest:
         return None
     try:

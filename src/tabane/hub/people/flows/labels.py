@@ -62,7 +62,7 @@ class TargetLabels:
             tool = self._gateway.catalog.get(target.name)
             named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
             return labels_of_tool(named if tool is None else described_tool(tool), facts, self._table)
-        if target.kind == "resource":
+        if target.kind in ("resource", "prompt"):
             return self._of_resource(target.server, facts)
         return NO_LABELS.with_labels(facts.change.added, "settings")
 
@@ -72,10 +72,11 @@ class TargetLabels:
             return NO_ROLES
         tool = self._gateway.catalog.get(target.name) if target.kind == "tool" else None
         named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
-        return roles_of_tool(named if tool is None else described_tool(tool), _server_facts(server), self._table)
+        facts = named if tool is None else described_tool(tool)
+        return roles_of_tool(facts, _server_facts(server), self._table)
 
     def _of_resource(self, server: str, facts: ServerFacts) -> CallLabels:
-        """Return the labels of a resource: those of all that the server's tools read."""
+        """Return the labels of a resource or prompt: those of all that the server's tools read."""
         found = NO_LABELS.with_labels(facts.change.added, "settings")
         for tool in self._gateway.catalog.of_server(server):
             for bit, origin in labels_of_tool(described_tool(tool), facts, self._table).origins:
