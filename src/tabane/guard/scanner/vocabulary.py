@@ -35,7 +35,18 @@ phrases begin with, ``END`` the end of a sentence.
 M = Meaning
 Order = Literal["forward", "backward", "both"]
 
-BY_FORM = M.PATH | M.PLACE | M.KEY_NAME | M.SERVICE | M.NUMBER | M.TOOL_NAME | M.FOREIGN | M.SIBLING | M.SELF | M.OWN_FIELD
+BY_FORM = (
+    M.PATH
+    | M.PLACE
+    | M.KEY_NAME
+    | M.SERVICE
+    | M.NUMBER
+    | M.TOOL_NAME
+    | M.FOREIGN
+    | M.SIBLING
+    | M.SELF
+    | M.OWN_FIELD
+)
 IN_FILES = frozenset(
     one.name for one in Meaning if not one & (BY_FORM | M.FOREIGN_WORD | M.PHRASE | M.END) and one.name
 )
@@ -66,19 +77,29 @@ LANGUAGES: Mapping[str, Language] = {
     "ar": Language("forward", True, re.compile("[\u0600-\u06ff]{2}")),
     "hi": Language("backward", True, re.compile("[\u0900-\u097f]{2}")),
     "es": Language(
-        "forward", True, _often("el los las del una esta este que con por para sin su en herramienta antes")
+        "forward", True,
+        _often("el los las del una esta este esto estos que con por para sin su sus y se lo al un de cada"
+               " todo toda todos todas debe antes cuando desde sobre herramienta usuario archivo"),
     ),
     "de": Language(
-        "both", True, _often("der das und den dem ist nicht mit fur ein eine zu auf du alle dieses bevor vor")
+        "both", True,
+        _often("der das und den dem des ist sind nicht mit fur ein eine einen einem zu zum zur auf von vom im bei du"
+               " sie alle dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier einer"),
     ),
     "fr": Language(
-        "forward", True, _often("le les des une cette cet dans du et pour sans tu vous toute toutes l'outil avant")
+        "forward", True,
+        _often("le la les des du une un cette cet ces ce dans au aux et pour sans sur tu vous votre"
+               " vos toute toutes tout est sont pas par qui que avec ici outil avant l qu de"),
     ),
     "pt": Language(
-        "forward", True, _often("o os as do da dos das uma esta este que com por para sem seu sua em nao ferramenta")
+        "forward", True,
+        _often("o os ao da dos das uma um esta este que com por para sem seu sua seus em nos na nao e"
+               " ou se de aqui caso todo toda todas antes ferramenta usuario utilizador"),
     ),
     "it": Language(
-        "forward", True, _often("il lo gli dei della del una questo questa che con per senza di non prima strumento")
+        "forward", True,
+        _often("il lo la gli le dei della dello delle del al alla un una uno questo questa che con di"
+               " da non prima sono viene nel nella ogni qui per strumento utente l dell"),
     ),
 }  # fmt: skip
 """Languages besides English, whose words are looked for in every text."""
