@@ -89,6 +89,8 @@ class DefinitionScanner:
     def __init__(self) -> None:
         self._known = KnownNames(())
         self._others: Collection[str] | None = None
+        self._given: Collection[str] | None = None
+        self._siblings: frozenset[str] = frozenset()
 
     def scan(
         self,
@@ -107,7 +109,9 @@ class DefinitionScanner:
         tool takes less than a millisecond, the largest text some hundred.
         """
         known = self._names(others)
-        read = _ReadDefinition(name, definition_texts(definition), server, known, siblings)
+        if siblings is not self._given:
+            self._given, self._siblings = siblings, frozenset(map(str.lower, siblings))
+        read = _ReadDefinition(name, definition_texts(definition), server, known, self._siblings)
         found = [*read.findings(), *shadowing(read.text, name, known)]
         if kind in ("tool", "prompt"):
             found.extend(lookalike(server, name, known))
@@ -130,7 +134,7 @@ class _ReadDefinition:
         self._names = Names(
             name.lower(),
             frozenset(one.lower() for one in texts.names),
-            frozenset(one.lower() for one in siblings),
+            siblings,
             known.names,
             family=family(server, name),
         )
@@ -365,8 +369,9 @@ def scanned(definitions: Sequence[ListedDefinition]) -> Iterator[ScannedDefiniti
     """Yield what was found in the definitions of all servers, scanned at once."""
     scanner = DefinitionScanner()
     for server, texts, others in by_server(definitions):
+        own = frozenset(one.name for one in texts if one.kind == "tool")
         for one in texts:
-            findings = scanner.scan(server, one.kind, one.name, bytes(one.body), others)
+            findings = scanner.scan(server, one.kind, one.name, bytes(one.body), others, own)
             yield ScannedDefinition(server, one.kind, one.name, findings)
 
 

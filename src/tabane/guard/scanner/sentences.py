@@ -90,6 +90,8 @@ class Names:
 
     def meaning(self, token: str) -> int:
         """Return what a word in the form of a tool's name is: a tool of another server, or of this one."""
+        if token in self.siblings:
+            return int(M.SIBLING)
         if token in self.foreign:
             return int(M.FOREIGN)
         if not self.family or self.family.isdisjoint(token.split("_")):
@@ -118,7 +120,7 @@ _OF_MANY = frozenset(
 _CAMEL = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
 _TOOL_WORDS = frozenset(("tool", "function"))
 _FIELD_WORDS = frozenset(
-    "parameter parameters argument arguments field fields option options column columns property value values flag".split()
+    ["parameter", "parameters", "argument", "arguments", "field", "fields", "option", "options", "column", "columns", "property", "value", "values", "flag"]
 )
 _PHRASE, _TOOL = int(M.PHRASE), int(M.TOOL_NAME)  # flags of enum are several times as slow as integers
 _NO_PHRASE, _NOT_OWN_FORMS = ~_PHRASE, ~int(M.TOOL_NAME | M.SECRET | M.KEY_NAME)
@@ -208,8 +210,7 @@ def _phrase(
 def _special(names: Names) -> dict[str, int]:
     """Return what the names of a definition mean."""
     common = _common()
-    found = {one: int(M.SIBLING) for one in names.siblings if one not in common}
-    found.update({one: int(M.OWN_FIELD) for one in names.fields if one not in common})
+    found = {one: int(M.OWN_FIELD) for one in names.fields if one not in common}
     if names.own and names.own not in common:
         found[names.own] = int(M.SELF)
     return found
