@@ -43,6 +43,7 @@ def ban(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
 
 
 ACT = M.READ | M.SEND | M.RUN | M.WRITE | M.DELETE
+ASKED = M.MUST | M.PLEASE
 FORCE = M.MUST | M.ALWAYS | M.FIRST
 TRIGGER = M.WHEN | M.BEFORE | M.ALWAYS | M.ALL
 ALIEN = M.FOREIGN | M.TOOL_NAME
@@ -64,6 +65,7 @@ RULES: tuple[Rule, ...] = (
     ban(S.SECRECY, 4, M.NOT, 2, M.KNOW, 3, M.USER),
     ban(S.SECRECY, 4, M.NOT, 2, M.USER, 3, M.KNOW),
     ban(S.SECRECY, 3, M.NOT, 2, M.USER, 1, M.CONSENT),
+    ban(S.SECRECY, 3, M.NOT, 2, M.CONSENT, 2, M.USER),
     ban(S.SECRECY, 4, M.NOT, 1, M.THIS_STEP, 8, M.TELL, 3, M.USER),
     rule(S.SECRECY, 4, M.HIDE, 6, M.USER),
     rule(S.SECRECY, 3, M.COVERT),
@@ -86,9 +88,9 @@ RULES: tuple[Rule, ...] = (
     rule(S.OVERRIDE, 4, M.RULES, 6, M.INSTEAD, 3, M.ALL, 1, M.OTHER),
     # -- orders
     rule(S.ORDER, 2, M.BEFORE, 8, M.ALL | M.OTHER, 4, M.ACTION | M.TOOL),
-    rule(S.ORDER, 1, M.WHEN | M.BEFORE, 10, M.MUST | M.MODEL, 6, ACT),
-    rule(S.ORDER, 2, M.MODEL, 3, M.MUST, 6, ACT | M.PUT),
-    rule(S.ORDER, 1, M.MUST, 8, ACT),
+    rule(S.ORDER, 1, M.WHEN | M.BEFORE, 10, ASKED | M.MODEL, 6, ACT),
+    rule(S.ORDER, 2, M.MODEL, 3, ASKED, 6, ACT | M.PUT),
+    rule(S.ORDER, 1, ASKED, 8, ACT),
     rule(S.PRESSURE, 1, M.ELSE),
     rule(S.PRESSURE, 1, M.PRETEXT),
     # -- what is wanted
@@ -104,26 +106,32 @@ RULES: tuple[Rule, ...] = (
     rule(S.CONVERSATION, 2, M.TALK, 4, M.WHOLE),
     rule(S.CONVERSATION, 2, M.PROMPT),
     rule(S.CONVERSATION, 3, M.WHOLE, 2, M.PROMPT),
-    rule(S.CONVERSATION, 4, FORCE, 3, M.PUT | M.SEND | M.READ, 10, M.PROMPT),
+    rule(S.CONVERSATION, 5, FORCE | M.PLEASE, 3, M.PUT | M.SEND | M.READ, 10, M.PROMPT),
     rule(S.CONVERSATION, 4, M.PUT | M.SEND, 4, M.PROMPT),
+    rule(S.CONVERSATION, 5, M.PROMPT | M.TALK, 3, ASKED, 3, M.PUT | M.SEND),
     rule(S.CONVERSATION, 3, M.PUT | M.SEND, 5, M.TALK),
-    rule(S.CONVERSATION, 4, M.MUST, 2, M.PUT | M.SEND, 6, M.TALK),
+    rule(S.CONVERSATION, 4, ASKED, 2, M.PUT | M.SEND, 6, M.TALK),
+    rule(S.CONVERSATION, 5, FORCE | M.PLEASE, 6, M.PUT | M.SEND, 6, M.WHOLE, 4, M.TALK),
+    rule(S.CONVERSATION, 4, M.WHOLE, 2, M.PROMPT | M.TALK, 4, M.PROMPT | M.TALK),
     rule(S.CONVERSATION, 4, M.PUT | M.SEND, 4, M.EARLIER | M.WHOLE, 3, M.MESSAGES, 3, M.USER),
     rule(S.CONVERSATION, 3, M.WHOLE, 2, M.USER, 1, M.MESSAGES),
     rule(S.CONVERSATION, 3, M.WHOLE, 3, M.MESSAGES, 3, M.USER),
     rule(S.CONVERSATION, 2, M.TALK, 1, M.CONTEXT),
     rule(S.SECRETS, 3, M.SECRET, 4, M.USER, 3, M.TELL | M.MESSAGES),
-    rule(S.SECRETS, 3, M.READ, 2, M.ALL | M.WHOLE, 2, M.FILE, 10, M.PUT | M.SEND),
-    rule(S.SECRETS, 4, M.MUST, 6, M.READ | M.DELETE | M.WRITE, 8, M.PLACE),
+    rule(S.SECRETS, 3, M.READ, 2, M.ALL | M.WHOLE, 2, M.FILE, 18, M.PUT | M.SEND),
+    rule(S.SECRETS, 4, M.READ | M.PUT | M.SEND, 6, M.SECRET, 5, M.TALK),
+    rule(S.SECRETS, 3, ASKED, 2, M.USER, 2, M.SECRET),
+    rule(S.SECRETS, 4, ASKED, 6, M.READ | M.DELETE | M.WRITE, 8, M.PLACE),
     # -- ways out
     rule(S.CHANNEL, 4, M.PRETEXT, 4, M.PUT | M.SEND, 8, M.CONTENT | M.TALK | M.DATA | M.MESSAGES),
-    rule(S.CHANNEL, 4, TRIGGER, 14, M.MUST, 1, M.ALSO, 2, ACT),
-    rule(S.CHANNEL, 4, M.ALWAYS | M.ALL, 14, M.MUST, 1, M.FIRST | M.ALSO, 2, ACT | M.CALL),
+    rule(S.CHANNEL, 4, TRIGGER, 14, ASKED, 1, M.ALSO, 2, ACT),
+    rule(S.CHANNEL, 4, M.ALWAYS | M.ALL, 14, ASKED, 1, M.FIRST | M.ALSO, 2, ACT | M.CALL),
     rule(S.STUFFING, 1, M.PUT | M.SEND, 14, ANY_FIELD),
     rule(S.CHANNEL, 3, M.SEND, 14, M.SERVICE | M.OUTSIDE),
-    rule(S.CHANNEL, 4, TRIGGER | M.MUST, 8, M.SEND, 14, M.SERVICE),
+    rule(S.CHANNEL, 4, TRIGGER | ASKED, 8, M.SEND, 14, M.SERVICE),
+    rule(S.CHANNEL, 5, TRIGGER | ASKED, 8, M.READ, 14, M.SEND, 10, M.SERVICE),
     rule(S.CHANNEL, 4, M.READ, 14, M.SEND, 10, M.SERVICE),
-    rule(S.CHANNEL, 4, TRIGGER, 12, M.ALSO | M.MUST | M.FIRST, 4, M.WRITE | M.SEND | M.PUT, 10, M.PLACE | M.SERVICE | M.OUTSIDE),
+    rule(S.CHANNEL, 5, TRIGGER, 12, M.ALSO | ASKED | M.FIRST, 4, M.WRITE | M.SEND | M.PUT, 10, M.PLACE | M.SERVICE | M.OUTSIDE),
     rule(S.HANDLING, 2, ACT | M.PUT | M.SENDS, 8, M.DATA | M.SECRET | M.CONTENT | M.OUTSIDE | M.FILE | M.SERVICE),
     # -- other tools
     rule(S.EXCLUSIVE, 3, M.ALWAYS | M.MUST | M.ALL, 8, M.CALL, 3, SELF, 8, M.FIRST | M.ALL | M.BEFORE | M.INSTEAD),
@@ -141,6 +149,8 @@ RULES: tuple[Rule, ...] = (
     rule(S.EXCLUSIVE, 4, SELF, 5, M.MUST, 4, M.CALL, 4, M.BEFORE, 6, ALIEN),
     rule(S.EXCLUSIVE, 4, M.ALWAYS | M.ALL, 3, M.YOU | M.MODEL, 8, M.CALL, 2, SELF),
     rule(S.EXCLUSIVE, 4, M.ALL, 6, M.TOOL, 6, M.MUST, 4, M.BEFORE | M.FIRST, 6, SELF),
+    rule(S.EXCLUSIVE, 5, M.CALL, 1, SELF, 3, M.NOT, 3, M.CALL, 2, M.OTHER),
+    rule(S.EXCLUSIVE, 3, M.CALL, 6, M.ALL, 2, M.TALK),
     rule(S.EXCLUSIVE, 4, M.MODEL, 4, M.MUST, 5, M.CALL, 2, SELF | M.THIS_STEP, 4, M.ALL),
     rule(S.EXCLUSIVE, 6, M.CALL, 2, SELF | M.THIS_STEP, 2, M.INSTEAD, 1, M.ALL, 1, M.OTHER, 1, M.TOOL),
     rule(S.EXCLUSIVE, 6, M.ALWAYS | M.MUST, 2, M.CALL, 2, SELF, 3, M.INSTEAD, 6, M.OTHER, 2, M.TOOL),
@@ -157,16 +167,17 @@ RULES: tuple[Rule, ...] = (
     rule(S.OTHER_TOOL, 3, FORCE, 5, M.CALL, 4, ALIEN),
     rule(S.OTHER_TOOL, 3, ALIEN, 4, M.MUST, 4, M.CALL),
     rule(S.OTHER_TOOL, 3, FORCE, 5, M.SEND | M.PUT, 8, ALIEN),
-    rule(S.OTHER_TOOL, 6, TRIGGER, 12, M.MUST | M.FIRST | M.ALSO, 5, M.CALL, 4, ALIEN),
-    rule(S.OTHER_TOOL, 5, TRIGGER, 14, M.MUST | M.FIRST | M.ALSO, 5, ACT, 10, ALIEN),
+    rule(S.OTHER_TOOL, 6, TRIGGER, 12, M.MUST | M.ALSO, 5, M.CALL, 4, ALIEN),
+    rule(S.OTHER_TOOL, 6, M.WHEN | M.BEFORE, 4, ALIEN, 2, M.CALL, 6, M.CALL, 3, ALIEN),
+    rule(S.OTHER_TOOL, 5, TRIGGER, 14, M.MUST | M.ALSO, 5, ACT, 10, ALIEN),
     rule(S.OTHER_TOOL, 4, M.BEFORE, 3, M.ALL, 14, ALIEN),
     rule(S.EXCLUSIVE, 4, SELF, 2, M.INSTEAD, 2, ALIEN),
     rule(S.OTHER_TOOL, 3, M.INSTEAD, 4, ALIEN),
     rule(S.REDIRECT, 4, M.PUT | M.CHANGE | TRIGGER, 8, M.BLIND, 8, M.SERVICE),
-    rule(S.REDIRECT, 4, M.ALWAYS | M.MUST | M.WHEN, 5, M.BLIND),
+    rule(S.REDIRECT, 4, M.ALWAYS | M.MUST, 5, M.BLIND),
     rule(S.REDIRECT, 4, M.BLIND, 2, M.SERVICE),
     rule(S.REDIRECT, 4, M.ALL, 3, M.DATA, 2, M.MUST, 3, M.SEND),
-    rule(S.REDIRECT, 4, M.CHANGE | M.MUST, 6, M.RECIPIENT, 6, M.SERVICE | M.NUMBER),
+    rule(S.REDIRECT, 5, M.CHANGE | M.MUST, 6, M.RECIPIENT, 6, M.SERVICE | M.NUMBER),
     rule(S.REDIRECT, 4, M.ALTER, 6, M.RECIPIENT, 6, M.PLACE),
     rule(S.REDIRECT, 4, M.RECIPIENT, 4, M.MUST, 4, M.CHANGE | M.CALL, 6, GOAL),
     rule(S.REDIRECT, 4, TRIGGER, 6, ALIEN, 10, M.FIELD | M.RECIPIENT, 5, M.MUST | M.CHANGE),
@@ -193,13 +204,16 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
+_FOREIGN_WORD, _IF, _NOT = int(M.FOREIGN_WORD), int(M.IF), int(M.NOT)  # flags of enum are slow
+
+
 def rule_hits(sentence: Sequence[Word], order: str) -> Iterator[Hit]:
     """Yield where the rules match a sentence in a language with this order of words."""
     present = 0
     for word in sentence:
         present |= word.means
     for one in _possible(present):
-        if order == "forward" or not present & M.FOREIGN_WORD:
+        if order == "forward" or not present & _FOREIGN_WORD:
             found = _in_order(one, sentence)
         elif not one.strict:
             found = _together(one, sentence)
@@ -256,7 +270,7 @@ def _together(one: Rule, words: Sequence[Word]) -> list[tuple[int, int]]:
 
 
 def _conditional(words: Sequence[Word], first: int, last: int) -> bool:
-    return any(words[at].means & M.IF and not words[at].means & M.NOT for at in range(first + 1, last))
+    return any(words[at].means & _IF and not words[at].means & _NOT for at in range(first + 1, last))
 
 
 @lru_cache(512)

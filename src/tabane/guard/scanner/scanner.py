@@ -54,7 +54,15 @@ from tabane.guard.scanner.lookalikes import (
 )
 from tabane.guard.scanner.marks import MARKS
 from tabane.guard.scanner.rules import rule_hits
-from tabane.guard.scanner.sentences import PARAGRAPH, SENTENCE_END, Names, camel_names, family, purpose, sentences
+from tabane.guard.scanner.sentences import (
+    PARAGRAPH,
+    SENTENCE_END,
+    Names,
+    camel_names,
+    family,
+    purpose,
+    sentences,
+)
 from tabane.guard.scanner.vocabulary import Meaning, folded, languages_of, unmarked, word_order
 from tabane.messages import Message, say
 from tabane.wire.json import InvalidJson, elements, fields, text
@@ -115,7 +123,9 @@ class DefinitionScanner:
 class _ReadDefinition:
     """The texts of a definition as a person sees them, in small letters, and what was hidden in them."""
 
-    def __init__(self, name: str, texts: DefinitionTexts, server: str, known: KnownNames, siblings: Collection[str]) -> None:
+    def __init__(
+        self, name: str, texts: DefinitionTexts, server: str, known: KnownNames, siblings: Collection[str]
+    ) -> None:
         self._name, self._texts = name, texts
         self._names = Names(
             name.lower(),
