@@ -131,12 +131,14 @@ def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
     """Return the languages but English of which a folded text, with these words, has traces."""
     found = set()
     plain = text.isascii()
+    shared: dict[str, int] = {}
     for name, one in LANGUAGES.items():
         if isinstance(one.traces, frozenset):
-            if len(one.traces & words) >= _FEW:
-                found.add(name)
+            shared[name] = len(one.traces & words)
         elif not plain and one.traces.search(text):
             found.add(name)
+    least = max(_FEW, *(count / 2 for count in shared.values()))  # neighbors share many frequent words
+    found |= {name for name, count in shared.items() if count >= least}
     if {"ja", "zh"} <= found and _MANY_KANA.search(text):
         found.discard("zh")
     return frozenset(found)
