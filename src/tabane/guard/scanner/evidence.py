@@ -121,7 +121,7 @@ def anchored(sign: Sign, weight: int, pattern: str, *anchors: str) -> Signal:
     return Signal(sign, weight, pattern, (), anchors)
 
 
-MEDIUM, HIGH = 4, 6
+MEDIUM, HIGH = 4, 5
 """Weights of a passage from which it is a finding."""
 
 PASSAGE = 450
@@ -145,7 +145,9 @@ _WANTED = frozenset({Sign.SECRETS, Sign.CONVERSATION})
 _WAYS = frozenset({Sign.STUFFING, Sign.CHANNEL, Sign.REDIRECT})
 
 _STUFFED, _MUCH_WANTED = 2, 3
-_COMMON = frozenset({Sign.ORDER, Sign.PRESSURE, Sign.ADDRESS, Sign.EXCLUSIVE, Sign.OTHER_TOOL, Sign.STUFFING, Sign.HANDLING})
+_COMMON = frozenset(
+    {Sign.ORDER, Sign.PRESSURE, Sign.ADDRESS, Sign.EXCLUSIVE, Sign.OTHER_TOOL, Sign.STUFFING, Sign.HANDLING}
+)
 _MUCH = 9
 """Weight of common signs alone that is evidence all the same."""
 
@@ -231,6 +233,8 @@ def weigh(signals: Iterable[tuple[Sign, int]]) -> int:
     secret = max(strongest.get(Sign.SECRECY, 0), strongest.get(Sign.UNCONFIRMED, 0))
     if secret < 3:
         strongest.pop(Sign.HANDLING, None)
+    if _WANTED.isdisjoint(strongest):
+        strongest.pop(Sign.STUFFING, None)
     common = sum(weight for sign, weight in strongest.items() if sign in _COMMON and weight < MEDIUM)
     grave = sum(strongest.values()) - common
     if grave < 3:

@@ -1,4 +1,4 @@
-"""Marks that a text has in any language: those of prompts, links that carry data out, and commands that harm."""
+"""Marks in any language: those of prompts, links that carry data out, and commands that harm."""
 
 from __future__ import annotations
 

@@ -43,6 +43,7 @@ def ban(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
 
 
 ACT = M.READ | M.SEND | M.RUN | M.WRITE | M.DELETE
+ASKED = M.MUST | M.PLEASE
 FORCE = M.MUST | M.ALWAYS | M.FIRST
 TRIGGER = M.WHEN | M.BEFORE | M.ALWAYS | M.ALL
 ALIEN = M.FOREIGN | M.TOOL_NAME
@@ -57,11 +58,14 @@ RULES: tuple[Rule, ...] = (
     ban(S.SECRECY, 4, M.NOT, 2, M.TELL, 0, M.THEM),
     ban(S.SECRECY, 4, M.NOT, 3, M.TELL, 2, M.THIS_STEP),
     ban(S.SECRECY, 2, M.NOT, 2, M.SHOW, 5, M.USER),
+    ban(S.SECRECY, 3, M.NOT, 2, M.SHOW, 2, M.THIS_STEP),
+    ban(S.SECRECY, 4, M.THEM, 2, M.NOT, 3, M.KNOW),
     ban(S.SECRECY, 4, M.USER, 3, M.NOT, 5, M.KNOW),
     ban(S.SECRECY, 4, M.USER, 4, M.KNOW, 3, M.NOT),
     ban(S.SECRECY, 4, M.NOT, 2, M.KNOW, 3, M.USER),
     ban(S.SECRECY, 4, M.NOT, 2, M.USER, 3, M.KNOW),
     ban(S.SECRECY, 3, M.NOT, 2, M.USER, 1, M.CONSENT),
+    ban(S.SECRECY, 3, M.NOT, 2, M.CONSENT, 2, M.USER),
     ban(S.SECRECY, 4, M.NOT, 1, M.THIS_STEP, 8, M.TELL, 3, M.USER),
     rule(S.SECRECY, 4, M.HIDE, 6, M.USER),
     rule(S.SECRECY, 3, M.COVERT),
@@ -75,14 +79,18 @@ RULES: tuple[Rule, ...] = (
     ban(S.OVERRIDE, 5, M.NOT, 1, M.FOLLOW, 3, M.EARLIER | M.AUTHORITY, 3, M.RULES),
     ban(S.OVERRIDE, 5, M.EARLIER, 2, M.RULES, 4, M.NOT, 2, M.FOLLOW),
     rule(S.OVERRIDE, 5, M.IGNORE, 3, M.PROMPT),
+    rule(S.OVERRIDE, 5, M.IGNORE, 1, M.ALL, 1, M.EARLIER),
+    rule(S.OVERRIDE, 5, M.IGNORE | M.DISABLE, 2, M.EARLIER, 1, M.SAFEGUARD),
     rule(S.OVERRIDE, 4, M.INSTEAD, 6, M.AUTHORITY | M.USER, 4, M.RULES | M.MESSAGES),
     rule(S.OVERRIDE, 4, M.RULES, 6, M.INSTEAD, 4, M.USER | M.AUTHORITY),
     rule(S.OVERRIDE, 4, M.OVERRIDE),
+    rule(S.OVERRIDE, 5, M.IGNORE, 4, M.AUTHORITY | M.USER, 3, M.TELL | M.MESSAGES),
+    rule(S.OVERRIDE, 4, M.RULES, 6, M.INSTEAD, 3, M.ALL, 1, M.OTHER),
     # -- orders
     rule(S.ORDER, 2, M.BEFORE, 8, M.ALL | M.OTHER, 4, M.ACTION | M.TOOL),
-    rule(S.ORDER, 1, M.WHEN | M.BEFORE, 10, M.MUST | M.MODEL, 6, ACT),
-    rule(S.ORDER, 2, M.MODEL, 3, M.MUST, 6, ACT | M.PUT),
-    rule(S.ORDER, 1, M.MUST, 8, ACT),
+    rule(S.ORDER, 1, M.WHEN | M.BEFORE, 10, ASKED | M.MODEL, 6, ACT),
+    rule(S.ORDER, 2, M.MODEL, 3, ASKED, 6, ACT | M.PUT),
+    rule(S.ORDER, 1, ASKED, 8, ACT),
     rule(S.PRESSURE, 1, M.ELSE),
     rule(S.PRESSURE, 1, M.PRETEXT),
     # -- what is wanted
@@ -94,19 +102,37 @@ RULES: tuple[Rule, ...] = (
     rule(S.CONVERSATION, 4, M.PUT | M.READ | M.SEND, 8, M.WHOLE, 4, M.TALK),
     rule(S.CONVERSATION, 2, M.WHOLE, 4, M.TALK),
     rule(S.CONVERSATION, 3, M.WHOLE, 2, M.TALK, 2, M.CONTEXT | M.MESSAGES),
-    rule(S.CONVERSATION, 3, M.CONTENT | M.PUT | M.SEND | M.READ, 4, M.PROMPT),
+    rule(S.CONVERSATION, 3, M.CONTENT | M.READ | M.TELL, 4, M.PROMPT),
     rule(S.CONVERSATION, 2, M.TALK, 4, M.WHOLE),
     rule(S.CONVERSATION, 2, M.PROMPT),
+    rule(S.CONVERSATION, 3, M.WHOLE, 2, M.PROMPT),
+    rule(S.CONVERSATION, 5, FORCE | M.PLEASE, 3, M.PUT | M.SEND | M.READ, 10, M.PROMPT),
+    rule(S.CONVERSATION, 4, M.PUT | M.SEND, 4, M.PROMPT),
+    rule(S.CONVERSATION, 5, M.PROMPT | M.TALK, 3, ASKED, 3, M.PUT | M.SEND),
+    rule(S.CONVERSATION, 3, M.PUT | M.SEND, 5, M.TALK),
+    rule(S.CONVERSATION, 4, ASKED, 2, M.PUT | M.SEND, 6, M.TALK),
+    rule(S.CONVERSATION, 5, FORCE | M.PLEASE, 6, M.PUT | M.SEND, 6, M.WHOLE, 4, M.TALK),
+    rule(S.CONVERSATION, 4, M.WHOLE, 2, M.PROMPT | M.TALK, 4, M.PROMPT | M.TALK),
+    rule(S.CONVERSATION, 4, M.PUT | M.SEND, 4, M.EARLIER | M.WHOLE, 3, M.MESSAGES, 3, M.USER),
     rule(S.CONVERSATION, 3, M.WHOLE, 2, M.USER, 1, M.MESSAGES),
     rule(S.CONVERSATION, 3, M.WHOLE, 3, M.MESSAGES, 3, M.USER),
     rule(S.CONVERSATION, 2, M.TALK, 1, M.CONTEXT),
+    rule(S.SECRETS, 3, M.SECRET, 4, M.USER, 3, M.TELL | M.MESSAGES),
+    rule(S.SECRETS, 3, M.READ, 2, M.ALL | M.WHOLE, 2, M.FILE, 18, M.PUT | M.SEND),
+    rule(S.SECRETS, 4, M.READ | M.PUT | M.SEND, 6, M.SECRET, 5, M.TALK),
+    rule(S.SECRETS, 3, ASKED, 2, M.USER, 2, M.SECRET),
+    rule(S.SECRETS, 4, ASKED, 6, M.READ | M.DELETE | M.WRITE, 8, M.PLACE),
     # -- ways out
+    rule(S.CHANNEL, 4, M.PRETEXT, 4, M.PUT | M.SEND, 8, M.CONTENT | M.TALK | M.DATA | M.MESSAGES),
+    rule(S.CHANNEL, 4, TRIGGER, 14, ASKED, 1, M.ALSO, 2, ACT),
+    rule(S.CHANNEL, 4, M.ALWAYS | M.ALL, 14, ASKED, 1, M.FIRST | M.ALSO, 2, ACT | M.CALL),
     rule(S.STUFFING, 1, M.PUT | M.SEND, 14, ANY_FIELD),
     rule(S.CHANNEL, 3, M.SEND, 14, M.SERVICE | M.OUTSIDE),
-    rule(S.CHANNEL, 4, TRIGGER | M.MUST, 8, M.SEND, 14, M.SERVICE),
+    rule(S.CHANNEL, 4, TRIGGER | ASKED, 8, M.SEND, 14, M.SERVICE),
+    rule(S.CHANNEL, 5, TRIGGER | ASKED, 8, M.READ, 14, M.SEND, 10, M.SERVICE),
     rule(S.CHANNEL, 4, M.READ, 14, M.SEND, 10, M.SERVICE),
-    rule(S.CHANNEL, 4, TRIGGER, 12, M.ALSO | M.MUST | M.FIRST, 4, M.WRITE | M.SEND | M.PUT, 10, M.PLACE | M.SERVICE | M.OUTSIDE),
-    rule(S.HANDLING, 2, ACT | M.PUT | M.SENDS, 8, M.DATA | M.SECRET | M.CONTENT | M.OUTSIDE | M.FILE),
+    rule(S.CHANNEL, 5, TRIGGER, 12, M.ALSO | ASKED | M.FIRST, 4, M.WRITE | M.SEND | M.PUT, 10, M.PLACE | M.SERVICE | M.OUTSIDE),
+    rule(S.HANDLING, 2, ACT | M.PUT | M.SENDS, 8, M.DATA | M.SECRET | M.CONTENT | M.OUTSIDE | M.FILE | M.SERVICE),
     # -- other tools
     rule(S.EXCLUSIVE, 3, M.ALWAYS | M.MUST | M.ALL, 8, M.CALL, 3, SELF, 8, M.FIRST | M.ALL | M.BEFORE | M.INSTEAD),
     rule(S.EXCLUSIVE, 4, M.ALL, 4, M.MESSAGES | M.TALK, 8, M.CALL | M.RUN, 3, SELF),
@@ -121,6 +147,17 @@ RULES: tuple[Rule, ...] = (
     rule(S.EXCLUSIVE, 3, M.BEFORE, 6, ALIEN | M.ACTION, 6, M.CALL, 2, SELF),
     rule(S.EXCLUSIVE, 4, M.WHEN | M.BEFORE | M.ALL, 5, ALIEN, 8, SELF, 4, M.MUST, 3, M.CALL),
     rule(S.EXCLUSIVE, 4, SELF, 5, M.MUST, 4, M.CALL, 4, M.BEFORE, 6, ALIEN),
+    rule(S.EXCLUSIVE, 4, M.ALWAYS | M.ALL, 3, M.YOU | M.MODEL, 8, M.CALL, 2, SELF),
+    rule(S.EXCLUSIVE, 4, M.ALL, 6, M.TOOL, 6, M.MUST, 4, M.BEFORE | M.FIRST, 6, SELF),
+    rule(S.EXCLUSIVE, 5, M.CALL, 1, SELF, 3, M.NOT, 3, M.CALL, 2, M.OTHER),
+    rule(S.EXCLUSIVE, 3, M.CALL, 6, M.ALL, 2, M.TALK),
+    rule(S.EXCLUSIVE, 4, M.MODEL, 4, M.MUST, 5, M.CALL, 2, SELF | M.THIS_STEP, 4, M.ALL),
+    rule(S.EXCLUSIVE, 6, M.CALL, 2, SELF | M.THIS_STEP, 2, M.INSTEAD, 1, M.ALL, 1, M.OTHER, 1, M.TOOL),
+    rule(S.EXCLUSIVE, 6, M.ALWAYS | M.MUST, 2, M.CALL, 2, SELF, 3, M.INSTEAD, 6, M.OTHER, 2, M.TOOL),
+    rule(S.EXCLUSIVE, 6, M.MUST, 3, M.CALL, 2, M.BEFORE, 1, M.ALL, 1, M.OTHER, 1, M.TOOL),
+    rule(S.EXCLUSIVE, 3, M.ALL, 0, M.OTHER, 1, M.TOOL),
+    rule(S.EXCLUSIVE, 4, M.FIRST, 3, M.ALL, 1, M.OTHER, 1, M.TOOL),
+    rule(S.EXCLUSIVE, 4, M.MUST, 2, M.CALL, 5, M.FIRST, 3, M.TALK),
     ban(S.EXCLUSIVE, 3, M.NOT, 3, M.CALL, 3, M.OTHER, 3, M.TOOL),
     ban(S.EXCLUSIVE, 4, M.NOT, 3, M.CALL, 1, M.OTHER, 0, M.TOOL),
     rule(S.EXCLUSIVE, 3, M.IGNORE, 3, M.OTHER, 3, M.TOOL),
@@ -130,12 +167,26 @@ RULES: tuple[Rule, ...] = (
     rule(S.OTHER_TOOL, 3, FORCE, 5, M.CALL, 4, ALIEN),
     rule(S.OTHER_TOOL, 3, ALIEN, 4, M.MUST, 4, M.CALL),
     rule(S.OTHER_TOOL, 3, FORCE, 5, M.SEND | M.PUT, 8, ALIEN),
-    rule(S.OTHER_TOOL, 4, TRIGGER, 12, M.MUST | M.FIRST | M.ALSO, 5, M.CALL, 4, ALIEN),
+    rule(S.OTHER_TOOL, 6, TRIGGER, 12, M.MUST | M.ALSO, 5, M.CALL, 4, ALIEN),
+    rule(S.OTHER_TOOL, 6, M.WHEN | M.BEFORE, 4, ALIEN, 2, M.CALL, 6, M.CALL, 3, ALIEN),
+    rule(S.OTHER_TOOL, 5, TRIGGER, 14, M.MUST | M.ALSO, 5, ACT, 10, ALIEN),
+    rule(S.OTHER_TOOL, 4, M.BEFORE, 3, M.ALL, 14, ALIEN),
+    rule(S.EXCLUSIVE, 4, SELF, 2, M.INSTEAD, 2, ALIEN),
     rule(S.OTHER_TOOL, 3, M.INSTEAD, 4, ALIEN),
     rule(S.REDIRECT, 4, M.PUT | M.CHANGE | TRIGGER, 8, M.BLIND, 8, M.SERVICE),
-    rule(S.REDIRECT, 4, M.CHANGE | M.MUST, 6, M.RECIPIENT, 6, GOAL),
+    rule(S.REDIRECT, 4, M.ALWAYS | M.MUST, 5, M.BLIND),
+    rule(S.REDIRECT, 4, M.BLIND, 2, M.SERVICE),
+    rule(S.REDIRECT, 4, M.ALL, 3, M.DATA, 2, M.MUST, 3, M.SEND),
+    rule(S.REDIRECT, 5, M.CHANGE | M.MUST, 6, M.RECIPIENT, 6, M.SERVICE | M.NUMBER),
+    rule(S.REDIRECT, 4, M.ALTER, 6, M.RECIPIENT, 6, M.PLACE),
     rule(S.REDIRECT, 4, M.RECIPIENT, 4, M.MUST, 4, M.CHANGE | M.CALL, 6, GOAL),
     rule(S.REDIRECT, 4, TRIGGER, 6, ALIEN, 10, M.FIELD | M.RECIPIENT, 5, M.MUST | M.CHANGE),
+    rule(S.REDIRECT, 6, TRIGGER, 6, M.ACTION | M.DATA, 10, M.FIELD | M.RECIPIENT, 5, M.MUST, 3, M.CHANGE | M.ALTER),
+    rule(S.REDIRECT, 6, M.ALL, 3, M.ACTION, 6, M.FIELD | M.RECIPIENT, 4, M.MUST),
+    rule(S.REDIRECT, 4, M.FIELD | M.RECIPIENT | M.CONTENT | M.DATA, 4, M.MUST, 3, M.ALTER),
+    rule(S.REDIRECT, 6, TRIGGER, 12, M.FIELD | M.RECIPIENT | M.CONTENT | M.DATA, 4, M.MUST, 3, M.ALTER),
+    rule(S.REDIRECT, 4, M.ALL, 2, M.DATA, 2, M.MUST, 2, M.BEFORE),
+    rule(S.OTHER_TOOL, 4, TRIGGER, 14, M.DELETE | M.SEND, 8, ALIEN),
     rule(S.REDIRECT, 4, M.ALL, 2, M.DATA, 2, M.MUST, 5, M.SEND, 6, GOAL | M.OUTSIDE),
     rule(S.COMMAND, 4, TRIGGER, 10, M.MUST | M.FIRST | M.ALSO, 4, M.RUN, 4, M.SHELL),
     rule(S.COMMAND, 4, TRIGGER, 10, M.MUST | M.FIRST | M.ALSO, 4, M.DELETE, 6, M.FILE | M.PATH | M.PLACE | M.DATA),
@@ -147,8 +198,13 @@ RULES: tuple[Rule, ...] = (
     rule(S.PERSISTENCE, 4, M.PUT | M.WRITE | M.CHANGE, 11, M.STEERING),
     rule(S.OUTPUT, 4, M.ALL | M.ALWAYS, 10, M.CLAIM, 3, M.FINE),
     rule(S.OUTPUT, 3, M.CLAIM, 4, M.FINE),
+    rule(S.OUTPUT, 4, M.ALL | M.ALWAYS, 10, M.CLAIM | M.PROMOTE, 3, M.USER, 14, M.SERVICE | M.PRODUCT),
+    rule(S.COMMAND, 4, M.READ, 6, M.SERVICE, 6, M.RUN | M.FOLLOW),
     rule(S.OUTPUT, 3, M.ALL | M.ALWAYS, 8, M.PROMOTE, 8, M.PRODUCT | M.SERVICE),
 )  # fmt: skip
+
+
+_FOREIGN_WORD, _IF, _NOT = int(M.FOREIGN_WORD), int(M.IF), int(M.NOT)  # flags of enum are slow
 
 
 def rule_hits(sentence: Sequence[Word], order: str) -> Iterator[Hit]:
@@ -157,7 +213,7 @@ def rule_hits(sentence: Sequence[Word], order: str) -> Iterator[Hit]:
     for word in sentence:
         present |= word.means
     for one in _possible(present):
-        if order == "forward" or not present & M.FOREIGN_WORD:
+        if order == "forward" or not present & _FOREIGN_WORD:
             found = _in_order(one, sentence)
         elif not one.strict:
             found = _together(one, sentence)
@@ -214,7 +270,7 @@ def _together(one: Rule, words: Sequence[Word]) -> list[tuple[int, int]]:
 
 
 def _conditional(words: Sequence[Word], first: int, last: int) -> bool:
-    return any(words[at].means & M.IF and not words[at].means & M.NOT for at in range(first + 1, last))
+    return any(words[at].means & _IF and not words[at].means & _NOT for at in range(first + 1, last))
 
 
 @lru_cache(512)

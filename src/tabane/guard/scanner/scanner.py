@@ -54,7 +54,15 @@ from tabane.guard.scanner.lookalikes import (
 )
 from tabane.guard.scanner.marks import MARKS
 from tabane.guard.scanner.rules import rule_hits
-from tabane.guard.scanner.sentences import PARAGRAPH, SENTENCE_END, Names, camel_names, family, purpose, sentences
+from tabane.guard.scanner.sentences import (
+    PARAGRAPH,
+    SENTENCE_END,
+    Names,
+    camel_names,
+    family,
+    purpose,
+    sentences,
+)
 from tabane.guard.scanner.vocabulary import Meaning, folded, languages_of, unmarked, word_order
 from tabane.messages import Message, say
 from tabane.wire.json import InvalidJson, elements, fields, text
@@ -81,6 +89,8 @@ class DefinitionScanner:
     def __init__(self) -> None:
         self._known = KnownNames(())
         self._others: Collection[str] | None = None
+        self._given: Collection[str] | None = None
+        self._siblings: frozenset[str] = frozenset()
 
     def scan(
         self,
@@ -99,7 +109,9 @@ class DefinitionScanner:
         tool takes less than a millisecond, the largest text some hundred.
         """
         known = self._names(others)
-        read = _ReadDefinition(name, definition_texts(definition), server, known, siblings)
+        if siblings is not self._given:
+            self._given, self._siblings = siblings, frozenset(map(str.lower, siblings))
+        read = _ReadDefinition(name, definition_texts(definition), server, known, self._siblings)
         found = [*read.findings(), *shadowing(read.text, name, known)]
         if kind in ("tool", "prompt"):
             found.extend(lookalike(server, name, known))
@@ -115,12 +127,14 @@ class DefinitionScanner:
 class _ReadDefinition:
     """The texts of a definition as a person sees them, in small letters, and what was hidden in them."""
 
-    def __init__(self, name: str, texts: DefinitionTexts, server: str, known: KnownNames, siblings: Collection[str]) -> None:
+    def __init__(
+        self, name: str, texts: DefinitionTexts, server: str, known: KnownNames, siblings: Collection[str]
+    ) -> None:
         self._name, self._texts = name, texts
         self._names = Names(
             name.lower(),
             frozenset(one.lower() for one in texts.names),
-            frozenset(one.lower() for one in siblings),
+            siblings,
             known.names,
             family=family(server, name),
         )
@@ -355,8 +369,9 @@ def scanned(definitions: Sequence[ListedDefinition]) -> Iterator[ScannedDefiniti
     """Yield what was found in the definitions of all servers, scanned at once."""
     scanner = DefinitionScanner()
     for server, texts, others in by_server(definitions):
+        own = frozenset(one.name for one in texts if one.kind == "tool")
         for one in texts:
-            findings = scanner.scan(server, one.kind, one.name, bytes(one.body), others)
+            findings = scanner.scan(server, one.kind, one.name, bytes(one.body), others, own)
             yield ScannedDefinition(server, one.kind, one.name, findings)
 
 

@@ -23,7 +23,7 @@ Meaning = IntFlag(
     "TELL KNOW HIDE COVERT QUIETLY READ PUT SEND WRITE DELETE RUN CALL CHANGE IGNORE FOLLOW ASK DISABLE PROMOTE CLAIM "
     "SECRET KEY_FILE FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT BLIND DATA ACTION "
     "CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM OVERRIDE QUOTED "
-    "THEM SHOW SHELL SENDS PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD FOREIGN_WORD PHRASE END",
+    "PLEASE THEM ALTER SHOW SHELL SENDS PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD FOREIGN_WORD PHRASE END",
 )
 """Meanings of words, as flags: a word can have several. The last line is found by form, not in the files.
 
@@ -35,7 +35,18 @@ phrases begin with, ``END`` the end of a sentence.
 M = Meaning
 Order = Literal["forward", "backward", "both"]
 
-BY_FORM = M.PATH | M.PLACE | M.KEY_NAME | M.SERVICE | M.NUMBER | M.TOOL_NAME | M.FOREIGN | M.SIBLING | M.SELF | M.OWN_FIELD
+BY_FORM = (
+    M.PATH
+    | M.PLACE
+    | M.KEY_NAME
+    | M.SERVICE
+    | M.NUMBER
+    | M.TOOL_NAME
+    | M.FOREIGN
+    | M.SIBLING
+    | M.SELF
+    | M.OWN_FIELD
+)
 IN_FILES = frozenset(
     one.name for one in Meaning if not one & (BY_FORM | M.FOREIGN_WORD | M.PHRASE | M.END) and one.name
 )
@@ -66,19 +77,29 @@ LANGUAGES: Mapping[str, Language] = {
     "ar": Language("forward", True, re.compile("[\u0600-\u06ff]{2}")),
     "hi": Language("backward", True, re.compile("[\u0900-\u097f]{2}")),
     "es": Language(
-        "forward", True, _often("el los las del una esta este que con por para sin su en herramienta antes")
+        "forward", True,
+        _often("el los las del una esta este esto estos que con por para sin su sus y se lo al un de cada"
+               " todo toda todos todas debe antes cuando desde sobre herramienta usuario archivo"),
     ),
     "de": Language(
-        "both", True, _often("der das und den dem ist nicht mit fur ein eine zu auf du alle dieses bevor vor")
+        "both", True,
+        _often("der das und den dem des ist sind nicht mit fur ein eine einen einem zu zum zur auf von vom im bei du"
+               " sie alle dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier einer"),
     ),
     "fr": Language(
-        "forward", True, _often("le les des une cette cet dans du et pour sans tu vous toute toutes l'outil avant")
+        "forward", True,
+        _often("le la les des du une un cette cet ces ce dans au aux et pour sans sur tu vous votre"
+               " vos toute toutes tout est sont pas par qui que avec ici outil avant l qu de"),
     ),
     "pt": Language(
-        "forward", True, _often("o os as do da dos das uma esta este que com por para sem seu sua em nao ferramenta")
+        "forward", True,
+        _often("o os ao da dos das uma um esta este que com por para sem seu sua seus em nos na nao e"
+               " ou se de aqui caso todo toda todas antes ferramenta usuario utilizador"),
     ),
     "it": Language(
-        "forward", True, _often("il lo gli dei della del una questo questa che con per senza di non prima strumento")
+        "forward", True,
+        _often("il lo la gli le dei della dello delle del al alla un una uno questo questa che con di"
+               " da non prima sono viene nel nella ogni qui per strumento utente l dell"),
     ),
 }  # fmt: skip
 """Languages besides English, whose words are looked for in every text."""
@@ -110,12 +131,14 @@ def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
     """Return the languages but English of which a folded text, with these words, has traces."""
     found = set()
     plain = text.isascii()
+    shared: dict[str, int] = {}
     for name, one in LANGUAGES.items():
         if isinstance(one.traces, frozenset):
-            if len(one.traces & words) >= _FEW:
-                found.add(name)
+            shared[name] = len(one.traces & words)
         elif not plain and one.traces.search(text):
             found.add(name)
+    least = max(_FEW, *(count / 2 for count in shared.values()))  # neighbors share many frequent words
+    found |= {name for name, count in shared.items() if count >= least}
     if {"ja", "zh"} <= found and _MANY_KANA.search(text):
         found.discard("zh")
     return frozenset(found)
