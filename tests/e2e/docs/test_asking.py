@@ -108,7 +108,9 @@ def test_the_defaults_hold_what_is_severe_show_what_is_odd_ask_what_leaves_and_l
         for tool in ("calc__sub", "calc__mul", "mail__read_inbox", "files__read_file"):
             line.text(tool)
         for tool in ("mail__send_email", "files__delete_file"):
-            assert "a person has to approve this call first" in line.failure(tool, to="a@b.example", path="x")
+            assert "a person has to approve this call first" in line.failure(
+                tool, to="eve@example.com", path="x"
+            )
     waiting = {row["tool"] for row in user.json("approve")["results"]}
     assert waiting == {"mail__send_email", "files__delete_file"}
 
@@ -118,8 +120,8 @@ def test_every_command_of_the_page_works_in_its_order(user: AskedUser) -> None:
     with assistant(user) as line:
         for tool in ("mail__read_inbox", "files__read_file"):
             line.text(tool)
-        for recipient in ("a@b.example", "c@d.example"):
-            line.failure("mail__send_email", to=recipient)
+        for body in ("one", "two"):
+            line.failure("mail__send_email", to="eve@example.com", body=body)
         waiting = [row["id"] for row in user.json("approve")["results"]]
         for command in commands("asking.md"):
             words = shlex.split(command, comments=True)[1:]
