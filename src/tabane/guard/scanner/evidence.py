@@ -51,6 +51,8 @@ class Sign(Enum):
     """It has a command that harms."""
     PERSISTENCE = "persistence"
     """It wants to change files that steer assistants or shells."""
+    HANDLING = "handling"
+    """It reads, stores or sends data, as most tools do."""
     OUTPUT = "output"
     """It says what the user is to be told."""
 
@@ -143,7 +145,7 @@ _WANTED = frozenset({Sign.SECRETS, Sign.CONVERSATION})
 _WAYS = frozenset({Sign.STUFFING, Sign.CHANNEL, Sign.REDIRECT})
 
 _STUFFED, _MUCH_WANTED = 2, 3
-_COMMON = frozenset({Sign.ORDER, Sign.PRESSURE, Sign.ADDRESS, Sign.EXCLUSIVE, Sign.OTHER_TOOL, Sign.STUFFING})
+_COMMON = frozenset({Sign.ORDER, Sign.PRESSURE, Sign.ADDRESS, Sign.EXCLUSIVE, Sign.OTHER_TOOL, Sign.STUFFING, Sign.HANDLING})
 _MUCH = 9
 """Weight of common signs alone that is evidence all the same."""
 
@@ -226,11 +228,15 @@ def weigh(signals: Iterable[tuple[Sign, int]]) -> int:
     strongest: dict[Sign, int] = {}
     for sign, weight in signals:
         strongest[sign] = max(strongest.get(sign, 0), weight)
+    secret = max(strongest.get(Sign.SECRECY, 0), strongest.get(Sign.UNCONFIRMED, 0))
+    if secret < 3:
+        strongest.pop(Sign.HANDLING, None)
     common = sum(weight for sign, weight in strongest.items() if sign in _COMMON and weight < MEDIUM)
     grave = sum(strongest.values()) - common
     if grave < 3:
         common = min(common, MEDIUM - 1 if grave + common < _MUCH else MEDIUM)
-    complete = not _WANTED.isdisjoint(strongest) and not _WAYS.isdisjoint(strongest)
+    wanted = max(strongest.get(sign, 0) for sign in _WANTED)
+    complete = wanted >= (3 if common < 2 else 2) and not _WAYS.isdisjoint(strongest)
     return grave + common + (1 if complete else 0)
 
 
