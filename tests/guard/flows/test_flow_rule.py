@@ -51,7 +51,7 @@ class Policy:
 
     def said(self, name: str, arguments: bytes = b"{}", caller: Caller = CALLER) -> str:
         verdict = self.rule.verdict(caller, target(name), arguments)
-        return "" if verdict is None else f"{verdict.action} {verdict.pair}"
+        return "" if verdict is None else f"{verdict.action} {verdict.pairs[0]}"
 
 
 def target(name: str) -> CallTarget:
@@ -186,7 +186,7 @@ def test_the_reason_of_a_key_allows_the_pair_for_that_key() -> None:
         assert verdict is not None
         for lang in ("en", "ja"):
             said = verdict.reason.render(lang)
-            assert f"tabane policy allow '{verdict.pair}' --holder key:a1b2" in said, said
+            assert f"tabane policy allow '{verdict.pairs[0]}' --holder key:a1b2" in said, said
 
 
 def test_a_call_that_repeats_the_last_one_is_noted_again_once_the_trail_was_forgotten() -> None:

@@ -587,7 +587,7 @@ class GuardedApproval:
             label=caller.access.label,
             arguments=shown.decode("utf-8", "replace"),
             arguments_size=size,
-            pairs=tuple(dict.fromkeys(verdict.pair for verdict in self.verdicts if verdict.pair)),
+            pairs=tuple(dict.fromkeys(pair for verdict in self.verdicts for pair in verdict.pairs)),
             title=self._calls.title(self._target),
             labels=self._calls.flows.labels_of(self._target),
             folder=(caller.cwd or next(iter(caller.roots), ""))[:LONGEST_FOLDER],
