@@ -6,7 +6,7 @@ A command whose call has to be approved asks the person at the terminal.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,15 +14,16 @@ import click
 from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.operation_command import Column, default_group, operation_command, print_rows
 from tabane.cli.options import names_of, option, with_hub
-from tabane.cli.output import Command, Terminal, emit, examples, local_second, text
-from tabane.errors import CallerError, TabaneError
+from tabane.cli.output import Command, Terminal, emit, examples, lang, local_second, text
+from tabane.cli.terminal_text import wrapped
+from tabane.errors import CallerError, TabaneError, UnknownName
 from tabane.messages import say
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
 
 LONGEST_CELL = 200
-"""Characters of arguments in the list. `tabane approve --json` has all that a hub keeps."""
+"""Characters of arguments in the list. `tabane approve ID --show` has all that a hub keeps."""
 
 
 @click.command(
@@ -32,15 +33,21 @@ LONGEST_CELL = 200
         "List the calls that wait until a person approves them, or decide about one. A call that was "
         "approved is made once, with exactly these arguments."
     ),
-    epilog=examples("tabane approve", "tabane approve 3fa9c1d2e4", "tabane approve 3fa9c1d2e4 --refuse"),
+    epilog=examples(
+        "tabane approve",
+        "tabane approve 3fa9c1d2e4 --show",
+        "tabane approve 3fa9c1d2e4",
+        "tabane approve 3fa9c1d2e4 --refuse",
+    ),
 )
 @click.argument("id", metavar="[ID]", required=False, shell_complete=names_of("list_approvals", "id"))
+@option("--show", is_flag=True, help=say("Show the whole call, and decide nothing."))
 @option("--refuse", is_flag=True, help=say("Refuse the call. The same call is refused for ten minutes."))
 @option("--remember", is_flag=True, help=say("Allow the same for later calls too, where that is offered."))
 @with_hub
-def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) -> None:
+def approve(terminal: Terminal, id: str | None, show: bool, refuse: bool, remember: bool) -> None:
     if id is None:
-        if refuse or remember:
+        if show or refuse or remember:
             raise click.UsageError(text(say("Name the approval: tabane approve lists all.")))
         found = terminal.hub(start=False).call("list_approvals")
         if not terminal.show_json(found):
@@ -48,9 +55,17 @@ def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) ->
                 terminal.note(say("No call waits for an approval."))
             print_rows(terminal, _COLUMNS, found["results"])
         return
-    if refuse and remember:
-        raise click.UsageError(text(say("--refuse and --remember exclude each other.")))
+    if show + refuse + remember > 1:
+        raise click.UsageError(text(say("--show, --refuse and --remember exclude each other.")))
     hub = terminal.hub(start=False)
+    if show:
+        found = hub.call("list_approvals", {"id": id})
+        if not found["results"]:
+            raise UnknownName(say("No call with the id {id} waits. List all with: tabane approve", id=id))
+        if not terminal.show_json(found):
+            for line in _letter_lines(found["results"][0]):
+                terminal.say(line)
+        return
     if refuse:
         done = hub.call("refuse_call", {"id": id})
         said = say("The call of {tool} is refused.", tool=done["tool"])
@@ -61,24 +76,36 @@ def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) ->
 
 
 def _arguments(row: dict[str, Any]) -> str:
-    shown = " ".join(str(row["arguments"]).split())
-    whole = len(shown) <= LONGEST_CELL and not row["arguments_size"]
-    return shown if whole else f"{shown[:LONGEST_CELL]}…"
+    """Return what a call is given on one line, recipients first."""
+    import json  # the help prints none
+
+    if "letter" not in row:  # of a hub of an earlier version
+        shown, is_whole = " ".join(str(row["arguments"]).split()), not row["arguments_size"]
+    else:
+        fields, is_whole = row["letter"]["fields"], row["letter"]["whole"]
+        shown = " ".join(f"{each['name']}={json.dumps(each['value'], ensure_ascii=False)}" for each in fields)
+    is_whole = is_whole and len(shown) <= LONGEST_CELL
+    return shown if is_whole else f"{shown[:LONGEST_CELL]}…"
+
+
+def _why(row: dict[str, Any]) -> str:
+    letter = row.get("letter")
+    return " ".join([*letter["against"], *letter["reasons"]] if letter else row["reasons"])
 
 
 _COLUMNS = (
     Column(say("id"), "id"),
     Column(say("tool"), "tool"),
+    Column(say("arguments"), _arguments),
     Column(say("state"), "state"),
     Column(say("asked"), lambda row: local_second(row["asked"])),
-    Column(say("reason"), lambda row: " ".join(row["reasons"])),
-    Column(say("arguments"), _arguments),
+    Column(say("reason"), _why),
     Column(say("client"), lambda row: row["client"] or row["label"] or row["holder"]),
 )
 
 
-LONGEST_ARGUMENTS = 4000
-"""Characters of arguments that are shown. The hub keeps no more than the beginning of long ones either."""
+LONGEST_VALUE = 1_200
+"""Characters of a value before a question: what comes first should still be on the screen."""
 
 
 def approved_call(terminal: Terminal, method: str, params: Mapping[str, Any]) -> bytes:
@@ -117,7 +144,9 @@ def approved_call(terminal: Terminal, method: str, params: Mapping[str, Any]) ->
 def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: Mapping[str, Any]) -> None:
     """Ask the person at the terminal, unless somebody decides elsewhere before."""
     _show(terminal, row)
-    emit(text(say("Approve this call?")), " [y/N]: ", err=True, nl=False)
+    if row["pairs"]:
+        terminal.note(say("y approves it, n refuses it, and a also allows the same from now on."))
+    emit(text(say("Approve this call?")), " [y/N/a]: " if row["pairs"] else " [y/N]: ", err=True, nl=False)
     if hub.first_of((call,), sys.stdin.fileno()) == call:
         emit(err=True)
         terminal.note(say("The call was decided elsewhere."))
@@ -125,22 +154,41 @@ def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: Mapping[str, Any]
     typed = sys.stdin.readline()
     if not typed:
         raise click.Abort
-    approved = typed.strip().lower() in ("y", "yes")
+    answer = typed.strip().lower()
+    remember = bool(row["pairs"]) and answer in ("a", "always")
     try:
-        hub.call("approve_call" if approved else "refuse_call", {"id": row["id"]})
+        if remember or answer in ("y", "yes"):
+            hub.call("approve_call", {"id": row["id"], "remember": remember})
+        else:
+            hub.call("refuse_call", {"id": row["id"]})
     except CallerError:
         return  # it was decided elsewhere meanwhile: the call's own answer says what became of it
 
 
 def _show(terminal: Terminal, row: Mapping[str, Any]) -> None:
     terminal.note(say("A person has to approve this call of {tool} first.", tool=row["tool"]))
-    if row["server"]:
-        terminal.note(say("Server: {server}", server=row["server"]))
-    for reason in row["reasons"]:
-        terminal.note(reason)
-    shown = str(row["arguments"])
-    cut = "…" if len(shown) > LONGEST_ARGUMENTS or row["arguments_size"] else ""
-    terminal.note(say("Arguments: {arguments}", arguments=shown[:LONGEST_ARGUMENTS] + cut))
+    terminal.note("")
+    for line in _letter_lines(row, LONGEST_VALUE):
+        terminal.note(line)
+    terminal.note("")
+
+
+def _letter_lines(row: Mapping[str, Any], longest: int = 1 << 30) -> Iterator[str]:
+    """Yield the lines of the letter of an approval, none of them wider than the terminal."""
+    import shutil
+
+    from msgspec import convert  # the help needs neither
+
+    from tabane.guard.approvals.letter import Letter, letter_text
+
+    if "letter" not in row:  # of a hub of an earlier version
+        yield from [*row["reasons"], " ".join(str(row["arguments"]).split())]
+        return
+    columns = shutil.get_terminal_size().columns
+    for line in letter_text(convert(row["letter"], Letter), lang(), columns, longest).split("\n"):
+        indent = "  " if line.startswith(("- ", "! ")) else ""
+        first, *more = wrapped(line, columns - len(indent))
+        yield from (first, *(indent + each for each in more))
 
 
 def _question(row: dict[str, Any]) -> str:
