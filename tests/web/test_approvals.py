@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -67,13 +68,36 @@ async def test_a_letter_says_what_the_call_does_who_wants_it_and_what_was_read(t
         assert row["trail"]["untrusted"] == {"mail": "mail__read_inbox"}
         page = text(await person.content(f"/approvals/{row['id']}"))
         for words in (
-            "send_email of mail wants to run", "leaves this machine", "A rule speaks against this call.",
-            "strangers can write", "mail__read_inbox", "claude", "/work", "Dear Eve,\n&lt;script&gt;",
+            "send_email of mail will send this to eve@example.com.", "leaves this machine",
+            "That text may be what asks for this call.",
+            "Text that strangers can write: mail (mail__read_inbox)",
+            "claude", "Working folder: /work", "Dear Eve,\n&lt;script&gt;", "Refuse: it is not made",
             "What mail says about this tool", "the first time that you are asked",
         ):  # fmt: skip
             assert words in page, words
         assert "tabane policy" not in page
         assert "<script>alert" not in page
+        assert buttons(page) == ["Refuse r"]
+
+
+async def test_the_page_says_the_same_as_the_letter_of_the_operation(tmp_path: Path) -> None:
+    async with web_hub(tmp_path, servers(tmp_path), approval_wait=0) as here:
+        person = await signed_in(here)
+        line = await reader(here)
+        hostile = "\u202eDear Eve,</dd></dl><h3>What was read before</h3>"
+        await send(line, body=hostile, to="eve@ex\u0430mple.com", subject="Hi", password="hunter2hunter2")
+        [row] = await rows(here)
+        letter = row["letter"]
+        assert [field["name"] for field in letter["fields"]] == ["to", "subject", "body", "password"]
+        page = unescape(text(await person.content(f"/approvals/{row['id']}")))
+        said = [letter["sentence"], letter["approve"], letter["refuse"], *letter["fields"][0]["notes"]]
+        for words in (*said, *letter["against"], *letter["read"], *letter["earlier"], *letter["who"]):
+            assert words in page, words
+        assert page.index("eve@ex\u0430mple.com") < page.index("Dear Eve")
+        assert page.count("What was read before</h3>") == 2  # its own title, and the escaped text
+        assert "<h3>What was read" not in text(await person.content(f"/approvals/{row['id']}"))
+        assert "\u202e" not in page
+        assert "hunter2" not in page
         assert buttons(page) == ["Refuse r"]
 
 

@@ -61,7 +61,7 @@ def approve(terminal: Terminal, id: str | None, show: bool, refuse: bool, rememb
     if show:
         found = hub.call("list_approvals", {"id": id})
         if not found["results"]:
-            raise UnknownName(say("No call with the id {id} waits. List all with: tabane approve", id=id))
+            raise UnknownName(say("No call waits for approval {id}. List all with: tabane approve", id=id))
         if not terminal.show_json(found):
             for line in _letter_lines(found["results"][0]):
                 terminal.say(line)

@@ -370,7 +370,7 @@ def _form_of(token: str) -> AddressForm | None:
     shown, other = "".join(visible_parts(seen)[0]), "".join(visible_parts(other)[0])
     if is_like:
         note = say(
-            "{address} looks like {like}, and is another address: its host is {host}.",
+            "{address} is not {like}, although it looks like it: its host is {host}.",
             address=shown, like=like, host=written if written.isascii() else other,
         )  # fmt: skip
         return AddressForm(note, like)

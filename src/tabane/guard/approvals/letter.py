@@ -183,7 +183,7 @@ def _sentence(approval: Approval, shown: ShownArguments) -> Message:
     """Return what the call would do, to whom."""
     labels, server = set(approval.labels), approval.binding.server
     own = approval.binding.tool.removeprefix(f"{server}__") if server else approval.binding.tool
-    tool = {"tool": say("{tool} of {server!n}", tool=visible(own), server=server or "Tabane")}
+    tool = {"tool": say("{tool} of {server!n}", tool=_name(own), server=server or "Tabane")}
     targets = _named([each for each in shown.fields if each.role == "recipient"], say("those named below"))
     objects = _named(
         [each for each in shown.fields if each.role in ("recipient", "object")], say("what is named below")
@@ -281,7 +281,7 @@ def _remembered(approval: Approval, pair: str) -> Message:
         return say("Allow from now on: {what}", what=pair_words(pair))
     return say(
         "Allow from now on: calls of {tool} for {target} are made without asking.",
-        tool=tool,
+        tool=_name(tool),
         target=_word(target),
     )
 
@@ -311,7 +311,8 @@ SOURCES: Mapping[str, Message] = {
 
 def source_words(source: str) -> Message:
     """Return the words for what a trail or a pair names: a server, or what it is of Tabane's own."""
-    return SOURCES.get(source) or say("{name!n}", name=visible(source))
+    shown = _name(source)
+    return SOURCES.get(source) or Message("{name!n}" if shown == source else "{name}", name=shown)
 
 
 def pair_words(pair: str) -> Message:
