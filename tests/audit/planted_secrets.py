@@ -413,7 +413,7 @@ PAIRS = [
         [{"header": "X-Api-Key", "value": PASSWORD}, "bob"],
         [{"field": "password", "content": PASSWORD}, "bob"],
         [{"label": "Password", "text": PASSWORD}, "bob"],
-        [{"id": "password", "data": {"a": [PASSWORD]}}, "bob"],
+        [{"id": "password", "value": {"a": [PASSWORD]}}, "bob"],
         [{"項目": "パスワード", "値": PASSWORD}, "bob"],
         [{"キー": "パスワード", "値": PASSWORD}, "bob"],
         [{"title": "user", "type": "string", "default": "bob"}, {"name": "password", "default": PASSWORD}],

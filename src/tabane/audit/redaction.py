@@ -19,7 +19,7 @@ import msgspec
 
 from tabane.audit.entry import NOTHING, PreparedArguments
 from tabane.text.secret_names import SecretNames, may_be_pair, may_hold_named
-from tabane.text.secret_values import has_run, may_have_number, may_name_secrets
+from tabane.text.secret_values import has_mixed_word, has_run, marks_of, may_have_number, may_name_secrets, secret_spans
 
 CHECKED = 2 << 10
 """Bytes of arguments that are checked on the event loop, and taken as they are if they are harmless."""
@@ -38,6 +38,14 @@ MOST_WAITING = 1000
 
 MOST_DEPTH = 200
 """Depth up to which arguments stay JSON; deeper ones are a string, which every reader can parse."""
+
+_FEW = 2
+"""Digits of a number that is no code of any kind."""
+
+_CARD = 9
+"""Digits of the shortest number of a card or a person."""
+
+_ESCAPES = frozenset(b"\\\n\r")
 
 _any = msgspec.json.Decoder()
 _raw = msgspec.json.Decoder(msgspec.Raw)
@@ -110,7 +118,9 @@ class ArgumentRedactor:
             value = _any.decode(arguments)
         except _UNREADABLE:
             return False
-        if "\\" in text or "\n" in text or "\r" in text or has_run(arguments) or '"-' in text:
+        signs = marks_of(arguments)
+        few = not signs or (len(signs) <= _FEW and signs.isdigit() and not has_mixed_word(arguments))
+        if '"-' in text or has_run(arguments) or not (few or signs.isdigit() or _ESCAPES.isdisjoint(signs)):
             return False
         if self._short and any(short in text for short in self._short):
             return False
@@ -118,15 +128,13 @@ class ArgumentRedactor:
             return False
         if type(value) is not dict:
             return False
-        if may_have_number(text):
-            return False
         # The text has no escapes, so a quotation mark always begins or ends a string, and no string holds
-        # JSON with names. A value has a secret only with a hint of it, which may also be a name of a member.
+        # JSON with names. If each colon follows a quotation mark, no string has a colon, except at its start.
+        if len(signs) >= _CARD and may_have_number(text):
+            return False
+        marks = not few or text.count('":') != text.count(":") or " -" in text
+        plain = not may_name_secrets(text, marks)
         containers = text.count("{") + text.count("[")
-        if containers == 1 and (" " not in text and "=" not in text and text.count('":') == text.count(":")) and text.isascii():
-            plain = True
-        else:
-            plain = not may_name_secrets(text)
         if containers == 1 and plain:
             return self._names.harmless.issuperset(value) or self._has_no_secret_name(value)
         return containers <= MOST_DEPTH and self._harmless_parts(value, plain)
@@ -145,7 +153,7 @@ class ArgumentRedactor:
                 if not plain and may_hold_named(part, self._names):
                     return False
                 waiting.extend(part)
-            elif kind is str and not plain and may_name_secrets(part):
+            elif kind is str and not plain and (len(part) > AT_ONCE or secret_spans(part, self._names)):
                 return False
         return True
 

@@ -73,6 +73,8 @@ _ASSIGNED = re.compile(r"-{1,2}([\w.-]{1,60})[=:]")
 _FLAG = re.compile(r"-{1,2}[A-Za-z][\w.-]{0,60}\Z")
 _SHORT = re.compile(r"--[A-Za-z]|-[A-Za-z]\Z")
 _PASS_FLAGS = frozenset(("-passin", "-passout", "-storepass", "-keypass"))
+_USER_FLAGS = frozenset(("-u", "-U", "--user", "--username"))
+_ATTACHED = re.compile(r"-p(?!(?:ort|ath|rint|rofile|retty|arallel|roxy|refix)\b)(?=\S{0,40}[\d\W])\S*\D\S*\Z")
 _PASSED = re.compile(r"(?:pass|env|file|stdin|fd|base64):")
 
 _NO_VALUE = frozenset(
@@ -114,6 +116,12 @@ def _flagged(words: Sequence[str], at: int, command: str, names: SecretNames) ->
     if is_flag and (word.lstrip("-") in names or word in _PASS_FLAGS) and following and not _SHORT.match(following):
         if following.lower() not in _NO_VALUE:
             yield at + 1, len(found[0]) if (found := _PASSED.match(following)) else 0
+        return
+    if word[1:2] in "pP" and not command and not _USER_FLAGS.isdisjoint(words[:MOST_WORDS]):
+        if word in ("-p", "-P") and following and not _SHORT.match(following):
+            yield at + 1, 0
+        elif _ATTACHED.match(word):
+            yield at, 2
         return
     if command in _ONLY_WITH and _ONLY_WITH[command] not in words[:MOST_WORDS]:
         return
@@ -157,7 +165,7 @@ _ENDS = re.compile(r"[;|&\n()`]")
 _QUOTED = re.compile(r"""(["'])(.*)\1\Z""", re.DOTALL)
 
 
-def secrets_of_commands(text: str, names: SecretNames) -> Iterator[tuple[int, int]]:
+def secrets_of_commands(text: str, names: SecretNames, nested: bool = False) -> Iterator[tuple[int, int]]:
     """Yield the spans of secrets in the commands of a text, which may be a script or a sentence."""
     words: list[str] = []
     spans: list[tuple[int, int]] = []
@@ -170,6 +178,9 @@ def secrets_of_commands(text: str, names: SecretNames) -> Iterator[tuple[int, in
         end = found.end()
         if quoted := _QUOTED.match(word):
             word, start, end = quoted[2], start + 1, end - 1
+            if " -" in word and not nested:  # a command for another shell
+                for inner in secrets_of_commands(word, names, nested=True):
+                    yield start + inner[0], start + inner[1]
         words.append(word)
         spans.append((start, end))
         if len(words) >= MOST_WORDS:

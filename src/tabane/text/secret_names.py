@@ -9,7 +9,7 @@ from fnmatch import translate
 from functools import cache
 
 MOST_REMEMBERED = 4096
-"""Harmless names that are remembered; beyond it, the memory begins again."""
+"""Harmless names, and secret ones, that are remembered; beyond it, the memory begins again."""
 
 _LONGEST = 200
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -63,19 +63,22 @@ class SecretNames:
     def __init__(self, more: Iterable[str] = ()) -> None:
         patterns = [translate(name.casefold()) for name in more]
         self._more = re.compile("|".join(patterns)) if patterns else None
+        self._secret: set[str] = set()
         self.harmless: set[str] = set()
         """Names that were found harmless: a quick answer for most members."""
 
     def __contains__(self, name: str) -> bool:
         if name in self.harmless:
             return False
-        if self._is_secret(name[:_LONGEST]):
+        if name in self._secret:
             return True
-        if len(self.harmless) >= MOST_REMEMBERED:
-            self.harmless.clear()
+        secret = self._is_secret(name[:_LONGEST])
+        remembered = self._secret if secret else self.harmless
+        if len(remembered) >= MOST_REMEMBERED:
+            remembered.clear()
         if len(name) <= _LONGEST:
-            self.harmless.add(name)
-        return False
+            remembered.add(name)
+        return secret
 
     def _is_secret(self, name: str) -> bool:
         if self._more is not None and self._more.match(name.casefold()):

@@ -10,7 +10,7 @@ import base64
 import binascii
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterator
 from functools import cache
 
 from tabane.text.command_secrets import secrets_of_commands
@@ -38,11 +38,17 @@ def has_run(text: bytes) -> bool:
 # -- what may be in a text: quickly, since most texts have nothing ------------------------------------
 
 _HINTS = (
-    "pass", "pw", "key", "token", "secret", "code", "pin", "auth", "cred", "cookie", "otp", "bearer", "basic", "cvv", "cvc",
-    "wort", "contras", "clave", "mdp", "senha", "parola", "haslo", "phrase", "mnemonic", "ssn", "social", "insurance",
-    "ni num", "nino", "session", "sig", "login", " -", "@", "hooks", "heslo",
+    "pw", "code", "mnemonic", "pin", "auth", "cred", "cookie", "otp", "bearer", "basic", "cvv", "cvc", "wort", "mdp",
+    "parola", "haslo", "ssn", "social", "insurance", "ni num", "nino", "session", "sig", "login", "@", "hooks", "heslo",
+    "log in", "sign in", "net use", " /p:", "add_user", "identified", ":*:", ":5432:", ":5433:", ":6432:",
 )  # fmt: skip
-"""A text in ASCII with a secret that is no long run and no card number contains one of these."""
+"""A text in ASCII with a secret that is no long run and no card number contains one of these, or a flag."""
+
+_WORDS = bytes(byte for byte in range(256) if byte >= 128 or chr(byte).isalpha() or byte in b" \"',.:;_-/(){}[]!?@")
+_ADJACENT = bytes(
+    ord("a") if chr(byte).isalpha() and byte < 128 else ord("0") if 48 <= byte < 58 else ord(" ") for byte in range(256)
+)
+_DIGITS_ALONE = bytes(ord("0") if 48 <= byte < 58 else byte for byte in range(256))
 
 _HINTS_BEYOND_ASCII = lazy_pattern(
     r"パス|暗証|秘密|トークン|認証|確認コ|合言葉|キー|コード|フレーズ|ニーモ|ナンバー|個人番|カード|シークレ|接続文字"
@@ -50,21 +56,53 @@ _HINTS_BEYOND_ASCII = lazy_pattern(
     r"|contraseñ|CONTRASEÑ|has[łŁ]|HASŁO|código|código|lösen|jelsz|şifre|Şifre|مرور|पास|mật|รห|סיסמ|κωδικ|[！-～]"
 )
 
-_DIGITS = re.compile(r"\d(?:[ -]?\d){8}")
+_NINE_DIGITS = b"0" * 9
 
 
-def may_name_secrets(text: str) -> bool:
-    """Return whether :func:`hide_secrets` may find a secret in a text without long runs, by its words."""
-    lower = text.lower()
-    for hint in _HINTS:
-        if hint in lower:
+def marks_of(text: bytes) -> bytes:
+    """Return the digits, signs of operators and escapes of a text, without letters and ordinary punctuation."""
+    return text.translate(None, _WORDS)
+
+
+def has_mixed_word(text: bytes) -> bool:
+    """Return whether a digit is beside a letter."""
+    beside = text.translate(_ADJACENT)
+    return b"a0" in beside or b"0a" in beside
+
+
+def may_name_secrets(text: str, marks: bool = True) -> bool:
+    """Return whether :func:`hide_secrets` may find a secret in a text without long runs, by its words.
+
+    ``marks`` says whether the text has more than words and a short number.
+    """
+    low = text.lower()
+    if _has_password(low):
+        return True
+    if marks:
+        if " -" in text:
             return True
+        for hint in _HINTS:
+            if hint in low:
+                return True
     return not text.isascii() and _HINTS_BEYOND_ASCII.search(text) is not None
+
+
+def _has_password(low: str) -> bool:
+    """Return whether a text in lower case has a word before which and after which ordinary words are secret."""
+    return (
+        "pass" in low or "secret" in low or "pwd" in low or "kennwort" in low or "contras" in low or "clave" in low
+        or "senha" in low or "wachtwoord" in low or "phrase" in low or "token" in low or "key" in low
+    )  # fmt: skip
 
 
 def may_have_number(text: str) -> bool:
     """Return whether a text has the number of a card or of a person's social security."""
-    return _DIGITS.search(text) is not None and next(_numbers(text), None) is not None
+    return has_digits(text) and next(_numbers(text), None) is not None
+
+
+def has_digits(text: str) -> bool:
+    """Return whether a text has nine digits in a row, with or without blanks and hyphens among them."""
+    return _NINE_DIGITS in text.encode("utf-8", "replace").translate(_DIGITS_ALONE, b" -")
 
 
 # -- forms ------------------------------------------------------------------------------------------
@@ -120,6 +158,12 @@ _PIPED = lazy_pattern(
     r"(?:chpasswd|passwd|sudo\s+(?:-\w+\s+){0,4}-\w*S|-\w*S\b|docker\s+login|gh\s+auth|podman\s+login|cryptsetup|base64)"
 )
 _HERE = lazy_pattern(r"(?:login|token|passwd|password|auth|secret)[^\n<]{0,200}<<<\s*[\"']?([^\s\"']{3,200})")
+_LOG_IN = lazy_pattern(
+    r"(?i)(?:log(?:ged)?[ -]?in|sign[ -]?in|logon|credentials?|creds|account|anmeld\w{0,3}|ログイン|登录|로그인)[^\n]{0,40}?[\s:：][\w.@+-]{2,60}\s?[/:]\s?"
+    r"([^\s/,;]{4,100})"
+)
+_INSERT = lazy_pattern(r"(?i)\(([^()]{1,500})\)\s{1,10}values?\s{0,10}((?:\([^()]{1,2000}\)[\s,]{0,10}){1,100})")
+_ROW = lazy_pattern(r"\(([^()]*)\)")
 _NET_USE = lazy_pattern(r"\bnet\s+use\s+(?:\w:\s+)?\\\\\S{1,200}\s+([^\s/*]\S{0,100})\s", re.IGNORECASE)
 _IDENTIFIED = lazy_pattern(r"\b(?:identified\s+by|(?:encrypted\s+)?password)\s+(?:as\s+)?(['\"])(.{1,200}?)\1", re.IGNORECASE)
 _SECURE = lazy_pattern(r"""ConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]{1,200})""", re.IGNORECASE)
@@ -174,24 +218,37 @@ def _has_luhn_digit(number: str) -> bool:
 # -- values beside a name -----------------------------------------------------------------------------
 
 _LETTER = r"0-9A-Za-z_\u00c0-\u024f\u0370-\u1fff"
-_NAMED = lazy_pattern(
-    r"(?:pass[ _-]?(?:w(?:or)?[dt]e?s?|phrase|code|key)|kennwort|contrase(?:ñ|n\u0303?)as?|mots? de passe|palavra[ -]passe|wachtwoord"
-    r"|has[łl]o|heslo|jelsz[óo]|l[öo]senord|adgangskode|salasana|geheimnis|losungswort|şifre|парол\w{0,3}|пин[ -]?код|κωδικός|סיסמה"
-    r"|mật khẩu|kata sandi|كلمة ال(?:مرور|سر)|पासवर्ड|รหัสผ่าน|parola d['’]ordine"
-    r"|(?:recovery|backup|verification|security|one[ -]?time|confirmation|scratch|login|access|2fa|mfa|sms|auth(?:entication)?)"
-    r"[ _-]codes?|code de (?:v[ée]rification|s[ée]curit[ée])|c[óo]digo de (?:verifica\w+|seguran\w+|seguridad)|sicherheitscode"
-    r"|best[äa]e?tigungscode|(?:seed|recovery|backup|secret)[ _-](?:phrase|words?)|mnemonic(?:[ _-]phrase)?"
-    r"|(?:api|access|private|secret|signing|encryption|account|license|master|wallet|shared|subscription|session|service)"
-    r"[ _-]keys?|(?:card|account)[ _-]?(?:security[ _-]code)|social security(?: (?:number|no\.?))?|national insurance(?: (?:number|no\.?))?"
-    r"|ni (?:number|no\.?)|\bnino|\bssn|card[ _-]number|user[ _-]?pass"
-    r"|secrets?|tokens?|keys?|credentials?|creds|auth|cookie|pwd|(?<![A-Za-z])(?:pass|pw|mdp|senha|clave|pin|pat|otp|totp|tan|cv[vc]2?)"
-    r"|[A-Za-z]Pass|_pass|(?<![A-Za-z])login|verifier|connection[ _-]?string|session_?id"
-    r"|パスワード|パスフレーズ|パスコード|暗証番号|秘密鍵|秘密の言葉|アクセストークン|トークン|認証情報|合言葉"
-    r"|(?:API|アクセス|シークレット|秘密)[ _]?キー|(?:シード|リカバリー?|復元)[ ・]?フレーズ|ニーモニック"
-    r"|(?:認証|確認|セキュリティー?|リカバリー?|バックアップ|復旧|ワンタイム)[ ・]?コード|マイナンバー|個人番号|カード番号|シークレット"
-    r"|密码|密碼|口令|密钥|密鑰|令牌|私钥|私鑰|验证码|驗證碼|助记词|助記詞|身份证号码?|비밀 ?번호|암호|비밀 ?키|토큰|인증 ?번호|인증 ?코드)",
-    re.IGNORECASE,
+_CORES = (
+    "pass", "pwd", "pw", "secret", "token", "key", "cred", "auth", "cookie", "pin", "pat", "otp", "cvv", "cvc", "code",
+    "contrase", "wort", "wachtwoord", "haslo", "heslo", "mdp", "senha", "clave", "palavra", "parola", "mnemonic", "phrase",
+    "words", "number", "nummer", "ssn", "social security", "national insurance", "ni no", "nino", "verifier", "login", "session",
+    "connection", "geheim", "salasana", "adgangskode", "kata sandi", "digo de ", "tan", "sas", "sifre",
+)  # fmt: skip
+"""Each name in ASCII contains one of these, from which it is read to both sides."""
+
+_CORE = lazy_pattern(
+    r"pass[ _-](?:w(?:or)?[dt]e?s?|phrases?|codes?|keys?)|code de (?:v[ée]rification|s[ée]curit[ée])"
+    r"|digo de (?:verifica\w+|seguran\w+|seguridad)|palavra[ -]passe|parola d['’]ordine|contrasen\u0303as?"
+    r"|(?:social security|national insurance)(?: (?:number|no\.?))?|connection[ _-]string|key[ _](?:secret|id)"
 )
+"""Names of several words, from a core on. The word before a core is tried too, as in "API key"."""
+
+_FOREIGN = lazy_pattern(
+    r"contraseñas?|hasł[oa]|lösenord|jelszó|şifre|парол\w{0,3}|пин[ -]?код|секрет|κωδικός|סיסמה|mật khẩu|كلمة ال(?:مرور|سر)|पासवर्ड"
+    r"|รหัสผ่าน|パスワード|パスフレーズ|パスコード|暗証番号|秘密鍵|秘密の言葉|アクセストークン|トークン|認証情報|合言葉"
+    r"|(?:api|アクセス|シークレット|秘密)[ _]?キー|(?:シード|リカバリー?|復元)[ ・]?フレーズ|ニーモニック"
+    r"|(?:認証|確認|セキュリティー?|リカバリー?|バックアップ|復旧|ワンタイム)[ ・]?コード|マイナンバー|個人番号|カード番号|シークレット"
+    r"|密码|密碼|口令|密钥|密鑰|令牌|私钥|私鑰|验证码|驗證碼|助记词|助記詞|身份证号码?|비밀 ?번호|암호|비밀 ?키|토큰|인증 ?번호|인증 ?코드"
+)
+_QUALIFIERS = frozenset(
+    """recovery backup verification security one-time time confirmation scratch login access 2fa mfa sms auth authentication api
+    private secret signing encryption account license master wallet shared subscription session service seed card credit
+    debit cvv ni ssh gpg pgp deploy app application consumer client user pin code id admin root""".split()
+)
+_SPOKEN_NAMES = frozenset(("ni number", "ni no", "nino", "login", "login code", "access code", "tan", "sms code", "time code", "app password"))
+"""Names that count in sentences, although no member is called so."""
+
+_WORD_BEFORE = re.compile(r"(?<![^\W_])(mots? de|[\w-]{2,20})[ ]\Z")
 _BEFORE = re.compile(rf"[{_LETTER}.-]{{1,60}}\Z")
 _AFTER = re.compile(rf"[{_LETTER}.-]{{0,40}}")
 
@@ -204,16 +261,15 @@ _CALLED = lazy_pattern(r"(?:['\"]\s{0,4},\s{0,4}|\(\s{0,4}|\(['\"]\s{0,4},?\s{0,
 _QUOTED_VALUE = re.compile(
     r"""\\{0,8}(?P<open>")(?P<double>(?:[^"\\]|\\(?!"))*)|(?P<single>\\{0,8}')(?P<in>[^'\\]*)|[「『“‘`](?P<other>[^」』”’`]*)"""
 )
-_PLAIN_VALUE = re.compile(r"[^\s&;,\"'}\])<>」』。、，]+")
+_PLAIN_VALUE = re.compile(r"(?!\(\s{0,4}[\"'])[^\s&;,\"'}\])<>」』。、，]+")
 _REST_OF_LINE = re.compile(r"[^\r\n\"'<>{}\[\]&;]+")
 _IS = (
     "is|was|are|be|to|as|equals|now|currently|ist|lautet|lauten|auf|heißt|heisst|war|est|sera|es|será|sea|era|è|é|e'|são|to|jest|"
     "is|blir|är|er|on|adalah|là|है|هي|هو|это|—|–|-|=|:|："
 )
 _SENTENCE = lazy_pattern(
-    rf"""["'`*)\]]{{0,3}}(?:[ \t]+[^\s.:;,!?=<>"']{{1,24}}){{0,6}}?[ \t]*[ \t:](?:{_IS})(?:[ \t]+(?:now|currently|jetzt|also|just|
-    ahora|maintenant))?[ \t]*[:：]?\s{{1,4}}(?P<value>[^\s].*)""".replace("\n    ", ""),
-    re.IGNORECASE,
+    rf"""["'`*)\]]{{0,3}}(?:[ \t]+[^\s.:;,!?=<>"']{{1,24}}){{0,6}}?(?:[ \t]+(?:{_IS})|(?P<colon>[ \t]*[:：=]))"""
+    r"(?:[ \t]+(?:now|currently|jetzt|also|just|ahora|maintenant))?[ \t]*[:：]?\s{1,4}(?P<value>\S)"
 )
 _CJK = lazy_pattern(
     r"[」』\"'）)]{0,2}[ 　]{0,3}(?:に?は|が|を|も|の値は|として|:|：|是|为|為|就是|改为|改成|设为|는|은|이|가|를|을)[ 　]{0,3}"
@@ -223,7 +279,7 @@ _NEXT = re.compile(r"[\"'`*)\]]{0,3}[ \t]{1,8}(?:no\.?[ \t]|number[ \t]|nr\.?[ \
 _NEXT_LINE = re.compile(r"[ \t]*\r?\n[ \t]*(?P<value>\S+)[ \t]*(?:\r?\n|\Z)")
 _TRAILING = ".,;:!?)]}'\"`*。、，！？」』）"
 
-_CODE_NAME = re.compile(r"(?i)pin|otp|tan|cv[vc]|code|コード|番号|ナンバー|验证|驗證|인증|ssn|social|insurance|\bni\b|nino|card")
+_CODE_NAME = re.compile(r"(?i)c[óo]digo|geheimzahl|pin|otp|tan|cv[vc]|code|コード|番号|ナンバー|验证|驗證|인증|ssn|social|insurance|\bni\b|nino|card")
 _PHRASE_NAME = re.compile(r"(?i)phrase|mnemonic|words?$|フレーズ|ニーモ|合言葉|助记|助記")
 _PERSON_NAME = re.compile(r"(?i)ssn|social|insurance|\bni\b|nino|card|ナンバー|個人番号|カード番号|身份证")
 _PERSON_NUMBER = re.compile(r"[A-Z]{0,2}(?:[ -]?\d){4,19}(?:[ -]?[A-DX](?![A-Za-z]))?")
@@ -276,37 +332,50 @@ def _is_code(name: str, value: str) -> bool:
     return _CODE_NAME.search(name) is not None and re.fullmatch(r"\d[\d -]{1,18}\d", value) is not None
 
 
-def _names_spans(text: str, names: SecretNames) -> Iterator[Span]:
-    """Yield values that a name in the text announces."""
-    at = 0
-    while found := _NAMED.search(text, at):
-        at = found.end()
-        start, end = found.span()
-        if text[end - 1] < "\u3000" and (after := _AFTER.match(text, end)):
-            end = after.end()
-            while end > at and text[end - 1] in ".-":
-                end -= 1
-        if text[start] < "\u3000" and (before := _BEFORE.search(text, max(0, start - 60), start)):
-            start = before.start()
+def _names_spans(text: str, low: str, names: SecretNames) -> Iterator[Span]:
+    """Yield values that a name in the text announces. ``low`` is the text in lower case."""
+    for core in _CORES:
+        at = low.find(core)
+        while at >= 0:
+            word = _CORE.match(low, at)
+            at = yield from _named(text, low, at, word.end() if word else at + len(core), names)
+            at = low.find(core, at)
+    if not text.isascii():
+        at = 0
+        while found := _FOREIGN.search(low, at):
+            at = yield from _named(text, low, *found.span(), names)
+
+
+def _named(text: str, low: str, start: int, end: int, names: SecretNames) -> Generator[Span, None, int]:
+    """Yield the values of a name with a core at this place. Return where the search goes on."""
+    core = text[start:end]
+    if text[end - 1] < "\u3000" and (after := _AFTER.match(text, end)):
+        least, end = end, after.end()
+        while end > least and text[end - 1] in ".-":
+            end -= 1
+    if text[start] < "\u3000" and (before := _BEFORE.search(text, max(0, start - 60), start)):
+        start = before.start()
+    name = text[start:end]
+    if name not in names and name.lower() not in _SPOKEN_NAMES:
+        earlier = _WORD_BEFORE.search(low, max(0, start - 24), start)
+        if earlier is None or (earlier[1] not in _QUALIFIERS and not earlier[1].startswith("mot")):
+            return max(end, start + len(core))
+        start = earlier.start()
         name = text[start:end]
-        word = found[0]
-        if name not in names and not (_is_spoken(word) and name == word):
-            continue
-        for span in _values_of(text, name, word, start, end):
-            yield span
-            at = max(at, span[1])
+        if name not in names and name.lower() not in _SPOKEN_NAMES:
+            return end
+    at = end
+    for span in _values_of(text, low, name, start, end):
+        yield span
+        at = max(at, span[1])
+    return at
 
 
-def _is_spoken(word: str) -> bool:
-    """Return whether a name counts in sentences although no member is called so."""
-    return word.lower() in ("ni number", "ni no", "ni no.", "nino", "login", "tan", "login code", "access code")
-
-
-def _values_of(text: str, name: str, word: str, start: int, end: int) -> Iterator[Span]:
+def _values_of(text: str, low: str, name: str, start: int, end: int) -> Iterator[Span]:
     if assigned := _ASSIGNED.match(text, end):
         yield from _assigned(text, name, start, assigned.end())
         return
-    if word.lower() == "login":
+    if name.lower() == "login":
         return
     if called := _CALLED.match(text, end):
         if (value := _value_span(text, called.end())) and _is_plausible(text[slice(*value)]):
@@ -316,16 +385,17 @@ def _values_of(text: str, name: str, word: str, start: int, end: int) -> Iterato
         if element := _ELEMENT.match(text, end):
             yield element.span(1)
         return
-    spoken = _CJK.match(text, end) or _SENTENCE.match(text, end)
-    if spoken and (span := _spoken(text, name, spoken.start("value"), direct=True)):
+    spoken = _SENTENCE.match(low, end)
+    direct = spoken is None or spoken["colon"] is None
+    spoken = spoken or _CJK.match(text, end)
+    if spoken and (span := _spoken(text, name, spoken.start("value"), direct)):
         yield span
         yield from _listed(text, name, span[1])
         return
-    if following := _NEXT.match(text, end) or _NEXT_LINE.match(text, end):
-        if span := _spoken(text, name, following.start("value"), direct=False):
-            yield span
-            return
-    if span := _before(text, start):
+    following = _NEXT.match(text, end) or _NEXT_LINE.match(text, end)
+    if following and (span := _spoken(text, name, following.start("value"), direct=False)):
+        yield span
+    elif span := _before(text, start):
         yield span
 
 
@@ -336,6 +406,9 @@ def _assigned(text: str, name: str, start: int, at: int) -> Iterator[Span]:
     """Yield the value of an assignment that begins at ``at``, and further ones of a list."""
     span = _value_span(text, at)
     if span is None:
+        if pair := _USER_AND_PASSWORD.match(text, at):
+            yield pair.span(1)
+        yield from _listed(text, name, at)
         return
     quoted = span[0] > at
     if not quoted:
@@ -353,6 +426,9 @@ def _assigned(text: str, name: str, start: int, at: int) -> Iterator[Span]:
         return
     yield span
     yield from _listed(text, name, span[1])
+
+
+_USER_AND_PASSWORD = lazy_pattern(r"""\(\s{0,4}["'][^"'\n]{0,100}["']\s{0,4},\s{0,4}["']([^"'\n]{1,200})""")
 
 
 def _is_line(text: str, start: int, at: int) -> bool:
@@ -443,7 +519,6 @@ _PLIST = lazy_pattern(r"<(?:key|name)>([^<>]{1,100})</(?:key|name)>\s{0,40}<(\w{
 _PAIR = lazy_pattern(
     r"""\b(?:name|key|field|header|variable|env)["']?\s{0,4}[:=]\s{0,4}["']?([\w .-]{1,60}?)["']?\s{0,4}[,;]?\s{1,40}["']?"""
     r"""(?:value|val)["']?\s{0,4}[:=]\s{0,4}["']?([^\s"',;}\]]+)""",
-    re.IGNORECASE,
 )
 
 
@@ -491,6 +566,17 @@ def _tables(text: str, names: SecretNames) -> Iterator[Span]:
         at += len(line)
 
 
+def _inserted(text: str, names: SecretNames) -> Iterator[Span]:
+    """Yield the values of secret columns that a statement in SQL inserts."""
+    for found in _INSERT.finditer(text):
+        columns = [at for at, head in enumerate(found[1].split(",")) if head.strip(" \t\n`\"[]'") in names]
+        for row in _ROW.finditer(text, found.start(2), found.end(2)) if columns else ():
+            cells = _cells(row[1], ",")
+            for column in columns:
+                if column < len(cells):
+                    yield row.start(1) + cells[column][0], row.start(1) + cells[column][1]
+
+
 def _header(line: str, separator: str, names: SecretNames) -> list[int]:
     if separator not in line or not may_name_secrets(line):
         return []
@@ -505,7 +591,7 @@ def _cells(line: str, separator: str) -> list[Span]:
     spans: list[Span] = []
     at = 0
     for part in line.rstrip("\r\n").split(separator):
-        inner = part.strip(" \t\"`*")
+        inner = part.strip(" \t\"`*'")
         start = at + (part.index(inner) if inner else 0)
         spans.append((start, start + len(inner)))
         at += len(part) + 1
@@ -589,40 +675,49 @@ def _merged(spans: list[Span], text: str) -> list[Span]:
 
 def _spans_of(text: str, names: SecretNames) -> Iterator[Span]:
     yield from _forms(text)
-    if _DIGITS.search(text):
+    if has_digits(text):
         yield from _numbers(text)
     if not may_name_secrets(text):
         return
-    lower = text.lower()
-    yield from (found.span(1) for found in _HEADER.finditer(text))
-    for found in _SCHEME.finditer(text):
-        if _is_credential(*found.groups()):
-            yield found.span(2)
+    low = text.lower()
+    if len(low) != len(text):  # a few letters are longer in lower case
+        low = "".join(lower if len(lower := character.lower()) == 1 else character for character in text)
+    for pattern, group, hints in _PATTERNS:
+        if any(hint in low for hint in hints):
+            yield from (found.span(group) for found in pattern.finditer(text))
+    if "bearer" in low or "basic" in low or "digest" in low or "apikey" in low:
+        for found in _SCHEME.finditer(text):
+            if _is_credential(*found.groups()):
+                yield found.span(2)
     if "=" in text:
         yield from (found.span(1) for found in _QUERY.finditer(text) if _is_signature(found[1]))
-    if text.count(":") >= 4:
-        yield from (found.span(1) for found in _PGPASS.finditer(text))
-    if "|" in text:
-        yield from (found.span(1) for found in _PIPED.finditer(text))
-    if "<<<" in text:
-        yield from (found.span(1) for found in _HERE.finditer(text))
-    if "\\\\" in text:
-        yield from (found.span(1) for found in _NET_USE.finditer(text))
-    if "securestring" in lower:
-        yield from (found.span(1) for found in _SECURE.finditer(text))
-    if "identified" in lower or "password" in lower:
-        yield from (found.span(2) for found in _IDENTIFIED.finditer(text))
-    if " " in text:
+    if " -" in text or text[:1] == "-" or " /" in text or "login" in low or "setx" in low or "add_user" in low or "mysqladmin" in low:
         yield from secrets_of_commands(text, names)
     if "<" in text:
         yield from _markup(text, names)
-    if "name=" in text:
+    if "name=" in low:
         yield from (found.span(2) for found in _FORM_PART.finditer(text) if found[1] in names)
-    if "val" in lower:
-        yield from (found.span(2) for found in _PAIR.finditer(text) if found[1].strip() in names)
+    if "log" in low or "sign" in low or "cred" in low or "account" in low or not text.isascii():
+        yield from (found.span(1) for found in _LOG_IN.finditer(text) if is_random(found[1]))
+    if "values" in low and "(" in low:
+        yield from _inserted(text, names)
+    if "val" in low:
+        yield from (found.span(2) for found in _PAIR.finditer(low) if text[slice(*found.span(1))].strip() in names)
     if "\n" in text:
         yield from _tables(text, names)
-    yield from _names_spans(text, names)
+    yield from _names_spans(text, low, names)
+
+
+_PATTERNS = (
+    (_HEADER, 1, ("authorization", "cookie")),
+    (_PIPED, 1, ("|",)),
+    (_HERE, 1, ("<<<",)),
+    (_NET_USE, 1, ("net use",)),
+    (_SECURE, 1, ("securestring",)),
+    (_IDENTIFIED, 2, ("identified", "password '", 'password "')),
+    (_PGPASS, 1, (":",)),
+)
+"""Patterns, the group that is secret, and texts in lower case of which one is necessary."""
 
 
 def _is_credential(scheme: str, value: str) -> bool:
