@@ -21,12 +21,14 @@ class Rule:
     """Meanings in this order: each with how many words may be between it and the one before.
 
     ``strict`` rules have an order in every language, and no condition ("if") is between their words.
+    ``clauses`` are steps of several clauses, whose order is the same in every language.
     """
 
     sign: Sign
     weight: int
     steps: tuple[tuple[int, int], ...]
     strict: bool = False
+    clauses: bool = False
 
 
 def rule(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
@@ -40,6 +42,12 @@ def ban(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
     """Return a strict rule."""
     one = rule(sign, weight, *steps)
     return Rule(sign, weight, one.steps, strict=True)
+
+
+def clauses(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
+    """Return a rule whose order is that of clauses."""
+    one = rule(sign, weight, *steps)
+    return Rule(sign, weight, one.steps, clauses=True)
 
 
 ACT = M.READ | M.SEND | M.RUN | M.WRITE | M.DELETE
@@ -203,11 +211,16 @@ RULES: tuple[Rule, ...] = (
     rule(S.OUTPUT, 3, M.ALL | M.ALWAYS, 8, M.PROMOTE, 8, M.PRODUCT | M.SERVICE),
     # -- as other languages, whose order is free, put it
     rule(S.EXCLUSIVE, 4, SELF, 3, M.MUST, 6, M.CALL, 3, M.BEFORE | M.FIRST, 3, M.ALL | M.OTHER, 2, M.OTHER | M.TOOL),
-    ban(S.EXCLUSIVE, 4, M.OTHER, 4, M.TOOL, 8, M.NOT, 4, M.CALL),
-    ban(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 10, M.NOT, 5, M.CALL),
-    rule(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 6, M.CALL | M.INSTEAD, 4, SELF | M.INSTEAD),
-    rule(S.OTHER_TOOL, 4, ALIEN, 4, M.BROKEN, 6, M.INSTEAD, 6, M.CALL),
+    clauses(S.EXCLUSIVE, 4, M.OTHER, 4, M.TOOL, 8, M.NOT, 4, M.CALL),
+    clauses(S.EXCLUSIVE, 4, M.TOOL, 3, M.OTHER, 8, M.NOT, 4, M.CALL),
+    clauses(S.EXCLUSIVE, 4, M.OTHER, 4, M.TOOL, 8, M.CALL, 4, M.NOT),
+    rule(S.EXCLUSIVE, 4, M.MUST, 3, M.CALL, 3, SELF, 3, M.BEFORE, 4, M.OTHER),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 10, M.NOT, 5, M.CALL),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 10, M.CALL, 5, M.NOT),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 6, M.CALL | M.INSTEAD, 4, SELF | M.INSTEAD),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 4, M.BROKEN, 6, M.INSTEAD, 6, M.CALL),
     rule(S.REDIRECT, 3, M.CHANGE, 4, M.RECIPIENT, 6, M.COVERT | M.QUIETLY),
+    rule(S.REDIRECT, 3, M.CHANGE, 3, M.COVERT | M.QUIETLY, 4, M.RECIPIENT),
     rule(S.REDIRECT, 3, M.COVERT | M.QUIETLY, 4, M.CHANGE, 4, M.RECIPIENT),
     rule(S.REDIRECT, 3, M.COVERT | M.QUIETLY, 4, M.RECIPIENT, 6, M.CHANGE),
     rule(S.REDIRECT, 3, M.RECIPIENT, 3, M.COVERT | M.QUIETLY, 6, M.CHANGE),
@@ -217,6 +230,9 @@ RULES: tuple[Rule, ...] = (
     rule(S.SECRETS, 3, M.ALL | M.WHOLE, 2, M.SECRET, 8, M.SECRET),
     rule(S.SECRETS, 3, M.PRETEXT, 12, M.PUT | M.SEND, 6, M.SECRET),
     rule(S.CONVERSATION, 4, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 4, M.USER, 8, M.PUT | M.SEND),
+    rule(S.CONVERSATION, 4, M.WHOLE, 4, M.USER, 4, M.MESSAGES, 3, M.WHOLE),
+    rule(S.STUFFING, 1, ANY_FIELD, 5, M.PUT),
+    ban(S.SECRECY, 4, M.TELL, 2, M.THIS_STEP, 2, M.NOT),
     rule(S.CONVERSATION, 4, M.USER, 3, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 6, M.PUT | M.SEND),
     rule(S.CONVERSATION, 4, M.PUT | M.SEND, 3, M.USER, 4, M.WHOLE | M.EARLIER, 6, M.CONTENT | M.MESSAGES),
     ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.USER, 3, M.CONSENT),
@@ -239,7 +255,7 @@ def rule_hits(sentence: Sequence[Word], order: str) -> Iterator[Hit]:
     for word in sentence:
         present |= word.means
     for one in _possible(present):
-        if order == "forward" or not present & _FOREIGN_WORD:
+        if order == "forward" or one.clauses or not present & _FOREIGN_WORD:
             found = _in_order(one, sentence)
         elif not one.strict:
             found = _together(one, sentence)
