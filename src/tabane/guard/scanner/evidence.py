@@ -135,7 +135,7 @@ _NEGATED = re.compile(
 )
 _QUOTED = re.compile(
     r"\b(?:detect(?:s|ing|ion)?|scan(?:s|ning)|flags?|identif(?:y|ies)|prevents?|blocks?|rejects?|guards?|sanitizes?|classif(?:y|ies)"
-    r"|filters?|phrases?|patterns?|attacks?|attempts?|injections?|jailbreaks?|malicious|phishing|such as|e\.g\.?|examples?|explains?)\b[^.!?\n]{0,120}$"
+    r"|filters?|phrases?|patterns?|attacks?|attempts?|injections?|jailbreaks?|malicious|phishing|leak(?:s|ed)?|exposed|hard-?coded|such as|e\.g\.?|examples?|explains?)\b[^.!?\n]{0,120}$"
 )
 _NEVER = re.compile(r"\b(?:not|never|don't|cannot)\b[^.!?\n]*$")
 _EXAMPLE = re.compile("検出|検知|見つけ|対策|攻撃|のような|などの")

@@ -20,8 +20,9 @@ M, S = Meaning, Sign
 class Rule:
     """Meanings in this order: each with how many words may be between it and the one before.
 
-    ``strict`` rules have an order in every language, and no condition ("if") is between their words.
-    ``clauses`` are steps of several clauses, whose order is the same in every language.
+    ``strict`` rules have an order in every language, and no condition ("if") is between their words;
+    ``free`` ones have no order in any. ``clauses`` are steps of several clauses, which all languages put in
+    the same order.
     """
 
     sign: Sign
@@ -29,6 +30,7 @@ class Rule:
     steps: tuple[tuple[int, int], ...]
     strict: bool = False
     clauses: bool = False
+    free: bool = False
 
 
 def rule(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
@@ -50,6 +52,12 @@ def clauses(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
     return Rule(sign, weight, one.steps, clauses=True)
 
 
+def near(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
+    """Return a rule whose meanings may be in any order."""
+    one = rule(sign, weight, *steps)
+    return Rule(sign, weight, one.steps, free=True)
+
+
 ACT = M.READ | M.SEND | M.RUN | M.WRITE | M.DELETE
 ASKED = M.MUST | M.PLEASE
 FORCE = M.MUST | M.ALWAYS | M.FIRST
@@ -58,6 +66,9 @@ ALIEN = M.FOREIGN | M.TOOL_NAME
 ANY_FIELD = M.FIELD | M.OWN_FIELD
 GOAL = M.SERVICE | M.NUMBER | M.PLACE
 SELF = M.SELF | M.THIS_TOOL
+ANY_STEERING = (
+    ACT | M.CALL | M.PUT | FORCE | TRIGGER | M.INSTEAD | M.BROKEN | M.NOT | M.ALSO | M.CHANGE | M.PLEASE | M.ALTER
+)
 MOVE = M.READ | M.CONTENT | M.PUT | M.SEND | M.WRITE
 
 RULES: tuple[Rule, ...] = (
@@ -69,7 +80,7 @@ RULES: tuple[Rule, ...] = (
     ban(S.SECRECY, 3, M.NOT, 2, M.SHOW, 2, M.THIS_STEP),
     ban(S.SECRECY, 4, M.THEM, 2, M.NOT, 3, M.KNOW),
     ban(S.SECRECY, 4, M.USER, 3, M.NOT, 5, M.KNOW),
-    ban(S.SECRECY, 4, M.USER, 4, M.KNOW, 3, M.NOT),
+    ban(S.SECRECY, 4, M.USER, 4, M.KNOW, 0, M.NOT),
     ban(S.SECRECY, 4, M.NOT, 2, M.KNOW, 3, M.USER),
     ban(S.SECRECY, 4, M.NOT, 2, M.USER, 3, M.KNOW),
     ban(S.SECRECY, 3, M.NOT, 2, M.USER, 1, M.CONSENT),
@@ -132,7 +143,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.SECRETS, 4, ASKED, 6, M.READ | M.DELETE | M.WRITE, 8, M.PLACE),
     # -- ways out
     rule(S.CHANNEL, 4, M.PRETEXT, 4, M.PUT | M.SEND, 8, M.CONTENT | M.TALK | M.DATA | M.MESSAGES),
-    rule(S.CHANNEL, 4, TRIGGER, 14, ASKED, 1, M.ALSO, 2, ACT),
+    ban(S.CHANNEL, 4, TRIGGER, 14, ASKED, 1, M.ALSO, 2, ACT),
     rule(S.CHANNEL, 4, M.ALWAYS | M.ALL, 14, ASKED, 1, M.FIRST | M.ALSO, 2, ACT | M.CALL),
     rule(S.STUFFING, 1, M.PUT | M.SEND, 14, ANY_FIELD),
     rule(S.CHANNEL, 3, M.SEND, 14, M.SERVICE | M.OUTSIDE),
@@ -198,6 +209,28 @@ RULES: tuple[Rule, ...] = (
     rule(S.REDIRECT, 4, M.ALL, 2, M.DATA, 2, M.MUST, 5, M.SEND, 6, GOAL | M.OUTSIDE),
     rule(S.COMMAND, 4, TRIGGER, 10, M.MUST | M.FIRST | M.ALSO, 4, M.RUN, 4, M.SHELL),
     rule(S.COMMAND, 4, TRIGGER, 10, M.MUST | M.FIRST | M.ALSO, 4, M.DELETE, 6, M.FILE | M.PATH | M.PLACE | M.DATA),
+    # -- tools of other servers, which no honest text of this one names
+    near(S.OTHER_TOOL, 4, M.FOREIGN),
+    near(S.OTHER_TOOL, 6, M.FOREIGN, 12, ANY_STEERING),
+    rule(S.OTHER_TOOL, 5, M.MODEL, 6, M.MUST, 4, M.CALL, 4, ALIEN),
+    rule(S.OTHER_TOOL, 4, M.OTHER, 2, M.TOOL, 5, M.BROKEN),
+    ban(S.OTHER_TOOL, 4, M.OTHER, 3, M.TOOL, 5, M.NOT, 4, M.CALL),
+    rule(S.EXCLUSIVE, 4, M.MONOPOLY),
+    rule(S.EXCLUSIVE, 4, SELF, 3, M.MUST, 6, M.CALL, 3, M.BEFORE | M.FIRST, 3, M.ALL | M.OTHER, 2, M.OTHER | M.TOOL),
+    near(S.SECRETS, 5, ALIEN, 4, M.PATH),
+    rule(S.SECRETS, 4, M.MODEL, 8, ACT, 8, M.PATH),
+    rule(S.SECRETS, 3, M.ALL | M.WHOLE, 2, M.SECRET, 8, M.SECRET),
+    rule(S.CONVERSATION, 3, M.SECRET, 5, M.IF, 10, M.TALK),
+    near(S.PERSISTENCE, 4, M.STEERING, 6, M.PUT | M.WRITE),
+    near(S.REDIRECT, 4, M.PUT | M.MUST, 4, M.SERVICE, 6, M.BLIND),
+    rule(S.REDIRECT, 4, M.RECIPIENT, 6, M.CHANGE | M.ALTER, 6, GOAL),
+    rule(S.REDIRECT, 5, M.ALL, 3, M.ACTION, 8, M.RECIPIENT, 3, GOAL),
+    rule(S.REDIRECT, 5, M.RECIPIENT, 3, M.ALWAYS, 3, M.CHANGE | M.ALTER),
+    near(S.REDIRECT, 4, M.COVERT | M.QUIETLY, 4, M.CHANGE, 4, M.RECIPIENT),
+    near(S.UNCONFIRMED, 4, M.CONSENT | M.USER, 4, M.GRANTED),
+    ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.USER, 3, M.CONSENT),
+    ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.CONSENT, 3, M.USER),
+    rule(S.COMMAND, 3, M.RUN, 4, M.FIRST, 6, M.SHELL),
     # -- consequences
     ban(S.UNCONFIRMED, 3, M.NOT, 3, M.ASK, 4, M.CONSENT),
     ban(S.UNCONFIRMED, 1, M.NOT, 3, M.ASK, 3, M.USER),
@@ -247,6 +280,9 @@ RULES: tuple[Rule, ...] = (
 
 
 _FOREIGN_WORD, _IF, _NOT = int(M.FOREIGN_WORD), int(M.IF), int(M.NOT)  # flags of enum are slow
+_QUOTED, _ORDERED = int(M.QUOTED), int(M.MUST | M.BEFORE | M.WHEN | M.ALSO | M.PLEASE)
+_QUOTABLE = frozenset({S.OVERRIDE, S.SECRECY, S.SECRETS, S.COMMAND})
+"""Signs in sentences that speak of attacks: those of scanners and lessons."""
 
 
 def rule_hits(sentence: Sequence[Word], order: str) -> Iterator[Hit]:
@@ -254,8 +290,13 @@ def rule_hits(sentence: Sequence[Word], order: str) -> Iterator[Hit]:
     present = 0
     for word in sentence:
         present |= word.means
+    quoted = present & _QUOTED and present & _FOREIGN_WORD and not present & _ORDERED
     for one in _possible(present):
-        if order == "forward" or one.clauses or not present & _FOREIGN_WORD:
+        if quoted and one.sign in _QUOTABLE:
+            continue
+        if one.free:
+            found = _together(one, sentence)
+        elif order == "forward" or one.clauses or not present & _FOREIGN_WORD:
             found = _in_order(one, sentence)
         elif not one.strict:
             found = _together(one, sentence)
@@ -312,7 +353,7 @@ def _together(one: Rule, words: Sequence[Word]) -> list[tuple[int, int]]:
 
 
 def _conditional(words: Sequence[Word], first: int, last: int) -> bool:
-    return any(words[at].means & _IF and not words[at].means & _NOT for at in range(first + 1, last))
+    return any(words[at].means & _IF and not words[at].means & _NOT for at in range(max(first - 1, 0), last))
 
 
 @lru_cache(512)

@@ -43,11 +43,9 @@ from tabane.guard.scanner.hidden_characters import (
     visible,
 )
 from tabane.guard.scanner.lookalikes import (
-    SHADOWING,
     KnownNames,
     disguised_words,
     lookalike,
-    shadowing,
     spaced_orders,
     undisguised,
     without_leet,
@@ -67,7 +65,7 @@ from tabane.guard.scanner.vocabulary import Meaning, folded, languages_of, unmar
 from tabane.messages import Message, say
 from tabane.wire.json import InvalidJson, elements, fields, text
 
-ORDERS, EXFILTRATION = "orders", "exfiltration"
+ORDERS, EXFILTRATION, SHADOWING = "orders", "exfiltration", "shadowing"
 
 _ENCODED = 2
 """Weight of a passage that was encoded from which it is a finding: nobody encodes what harms nobody."""
@@ -112,7 +110,7 @@ class DefinitionScanner:
         if siblings is not self._given:
             self._given, self._siblings = siblings, frozenset(map(str.lower, siblings))
         read = _ReadDefinition(name, definition_texts(definition), server, known, self._siblings)
-        found = [*read.findings(), *shadowing(read.text, name, known)]
+        found = list(read.findings())
         if kind in ("tool", "prompt"):
             found.extend(lookalike(server, name, known))
         return tuple(read.verbatim(each) for each in _worst_of_each_rule(found))
@@ -172,7 +170,7 @@ class _ReadDefinition:
         """Return whether a hit says what a tool with this name is for: one that sends speaks of what it sends."""
         if hit.sign is Sign.HANDLING:
             return bool(self._purpose & Meaning.SEND)
-        return hit.sign is Sign.SECRETS and hit.weight <= 2 and bool(self._purpose & Meaning.SECRET)
+        return hit.sign is Sign.SECRETS and hit.weight <= 4 and bool(self._purpose & Meaning.SECRET)
 
     def _seen(self, text: str) -> str:
         if text.isascii() and text.isprintable() and not any(map(text.__contains__, _MARKED)):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from tabane.guard.scanner.lookalikes import WELL_KNOWN
 from tabane.guard.scanner.vocabulary import Meaning, Vocabulary, languages_of, vocabulary
 
 M = Meaning
@@ -35,7 +36,7 @@ def _token(letters: str, ends: str, first: str = "") -> re.Pattern[str]:
     )
 
 
-_ENDS = r"[.!?;](?=[\s\"')\]]|$)|\n|¶"
+_ENDS = r"[.!?](?=[\s\"')\]]|$)|\n|¶"
 _TOKENS = _token(r"\w", _ENDS)
 _ANY_TOKENS = _token(
     _LETTERS,
@@ -48,7 +49,7 @@ _END_SIGNS = frozenset(".!?;\n¶。؟।")
 _PATH = re.compile(
     r"(?:~|\$home|%userprofile%|/home/|/root|/users/).{0,80}/\.\w|^\.?ssh[/\\]|id_(?:rsa|ed25519|ecdsa|dsa)|authorized_keys|(?:^|[~/\\])\.aws(?:/|$)|/etc/(?:passwd|shadow|sudoers|hosts)"
     r"|mcp\.json|claude_desktop_config|(?:^|/)\.env$|(?:^|/)\.env\.\w+$|\.netrc|\.npmrc|\.pypirc|\.git-credentials|\.git/config|\.kube/|kubeconfig|\.docker/config|keychain|wallet\.dat|cookies\.sqlite"
-    r"|\.(?:bash|zsh)_history|\.gnupg|(?:^|[/_.-])credentials?(?:\.json|\.ya?ml|\.csv|$)|secrets?\.(?:ya?ml|json|toml|env)|service[-_]account\S{0,80}\.json|/proc/self/environ|/run/secrets|\.pem$|\.p12$|\.keystore$|\.ssh$|\.ssh/"
+    r"|\.(?:bash|zsh)_history|\.gnupg|process\.env\b|os\.environ|/\.azure|\.config/g|/\.vault|/\.password-store|(?:^|[/_.-])credentials?(?:\.json|\.ya?ml|\.csv|$)|secrets?\.(?:ya?ml|json|toml|env)|service[-_]account\S{0,80}\.json|/proc/self/environ|/run/secrets|\.pem$|\.p12$|\.keystore$|\.ssh$|\.ssh/"
 )
 _KEY_FILE = re.compile(
     r"ssh|id_|\.aws/|passwd|shadow|sudoers|netrc|git-credentials|keychain|wallet|cookies|history|gnupg|environ|\.pem|\.p12"
@@ -56,9 +57,9 @@ _KEY_FILE = re.compile(
 _KEY_NAME = re.compile(
     r"^\$?[a-z0-9]+(?:_[a-z0-9]+)*_(?:key|token|secret|password|passwd|credentials?|pat)s?$"
 )
-_SERVICE = re.compile(r"://|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}")
+_SERVICE = re.compile(r"://|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|link|cloud)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}")
 _NUMBER = re.compile(
-    r"^\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{6}|^[\w-]+\.(?:com|net|org|io|co|example|dev|xyz|ru|cn)$"
+    r"^\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}[a-z0-9]{10}"
 )
 """An account, a telephone number, a wallet or the name of a host."""
 _TOOL_NAME = re.compile(r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$|^[a-z]+(?:-[a-z]+)+_[a-z_]+$")
@@ -92,9 +93,11 @@ class Names:
         """Return what a word in the form of a tool's name is: a tool of another server, or of this one."""
         if token in self.siblings:
             return int(M.SIBLING)
-        if token in self.foreign:
+        if token in self.foreign and (self.siblings or self.family.isdisjoint(token.split("_"))):
             return int(M.FOREIGN)
-        if not self.family or self.family.isdisjoint(token.split("_")):
+        if self.foreign and token not in WELL_KNOWN:
+            return int(M.SIBLING)  # who lists all others knows that it is none of them
+        if self.family.isdisjoint(token.split("_")):
             return int(M.TOOL_NAME)
         return int(M.SIBLING)
 
