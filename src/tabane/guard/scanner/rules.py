@@ -69,6 +69,8 @@ SELF = M.SELF | M.THIS_TOOL
 ANY_STEERING = (
     ACT | M.CALL | M.PUT | FORCE | TRIGGER | M.INSTEAD | M.BROKEN | M.NOT | M.ALSO | M.CHANGE | M.PLEASE | M.ALTER
 )
+LONE_PATH = 3
+"""Weight of a path to secrets that nothing is said about."""
 MOVE = M.READ | M.CONTENT | M.PUT | M.SEND | M.WRITE
 
 RULES: tuple[Rule, ...] = (
@@ -116,6 +118,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.SECRETS, 4, MOVE, 14, M.KEY_FILE),
     rule(S.SECRETS, 3, MOVE, 14, M.PATH),
     rule(S.SECRETS, 2, M.PATH),
+    rule(S.SECRETS, LONE_PATH, M.PATH),
     rule(S.SECRETS, 2, M.READ | M.PUT | M.SEND, 12, M.SECRET),
     rule(S.SECRETS, 3, M.CONTENT, 4, M.KEY_NAME),
     rule(S.CONVERSATION, 4, M.PUT | M.READ | M.SEND, 8, M.WHOLE, 4, M.TALK),
@@ -141,6 +144,9 @@ RULES: tuple[Rule, ...] = (
     rule(S.SECRETS, 4, M.READ | M.PUT | M.SEND, 6, M.SECRET, 5, M.TALK),
     rule(S.SECRETS, 3, ASKED, 2, M.USER, 2, M.SECRET),
     rule(S.SECRETS, 4, ASKED, 6, M.READ | M.DELETE | M.WRITE, 8, M.PLACE),
+    rule(S.SECRETS, 4, M.PRETEXT, 20, M.PUT | M.SEND, 16, M.SECRET | M.PERSONAL),
+    rule(S.SECRETS, 4, M.PRETEXT, 20, M.SECRET | M.PERSONAL, 10, M.PUT | M.SEND),
+    rule(S.SECRETS, 4, M.PLEASE, 4, M.PUT | M.SEND, 6, M.PERSONAL, 8, M.PERSONAL | M.SECRET),
     # -- ways out
     rule(S.CHANNEL, 4, M.PRETEXT, 4, M.PUT | M.SEND, 8, M.CONTENT | M.TALK | M.DATA | M.MESSAGES),
     ban(S.CHANNEL, 4, TRIGGER, 14, ASKED, 1, M.ALSO, 2, ACT),
@@ -223,6 +229,8 @@ RULES: tuple[Rule, ...] = (
     rule(S.CONVERSATION, 3, M.SECRET, 5, M.IF, 10, M.TALK),
     near(S.PERSISTENCE, 4, M.STEERING, 6, M.PUT | M.WRITE),
     near(S.REDIRECT, 4, M.PUT | M.MUST, 4, M.SERVICE, 6, M.BLIND),
+    rule(S.REDIRECT, 4, M.SERVICE, 3, M.BLIND),
+    rule(S.REDIRECT, 4, M.ALWAYS | M.ALL | M.WHEN, 10, M.RECIPIENT, 3, M.NUMBER),
     rule(S.REDIRECT, 4, M.RECIPIENT, 6, M.CHANGE | M.ALTER, 6, GOAL),
     rule(S.REDIRECT, 5, M.ALL, 3, M.ACTION, 8, M.RECIPIENT, 3, GOAL),
     rule(S.REDIRECT, 5, M.RECIPIENT, 3, M.ALWAYS, 3, M.CHANGE | M.ALTER),

@@ -51,7 +51,7 @@ from tabane.guard.scanner.lookalikes import (
     without_leet,
 )
 from tabane.guard.scanner.marks import MARKS
-from tabane.guard.scanner.rules import rule_hits
+from tabane.guard.scanner.rules import LONE_PATH, rule_hits
 from tabane.guard.scanner.sentences import (
     PARAGRAPH,
     SENTENCE_END,
@@ -161,13 +161,18 @@ class _ReadDefinition:
             hit
             for sentence in sentences(text, self._names, languages)
             for hit in rule_hits(sentence, order)
-            if not self._is_its_purpose(hit)
+            if not self._is_ordinary(text, hit)
         ]
         hits += hits_of(text, [one for one in MARKS if one.may_be_in(text, words)])
         return heaviest(text, [*hits, *stuffed(hits, self._asked)])
 
-    def _is_its_purpose(self, hit: Hit) -> bool:
-        """Return whether a hit says what a tool with this name is for: one that sends speaks of what it sends."""
+    def _is_ordinary(self, text: str, hit: Hit) -> bool:
+        """Return whether a hit says what a tool of this name is for, as one that sends speaks of what it sends.
+
+        A path alone counts for less among parameters, where examples are.
+        """
+        if hit.sign is Sign.SECRETS and hit.weight == LONE_PATH and " " not in (path := text[hit.start : hit.end]):
+            return hit.start >= self._asked or any(word in path for word in self._names.family)
         if hit.sign is Sign.HANDLING:
             return bool(self._purpose & Meaning.SEND)
         return hit.sign is Sign.SECRETS and hit.weight <= 4 and bool(self._purpose & Meaning.SECRET)
@@ -216,16 +221,25 @@ class _ReadDefinition:
                 yield Finding(
                     HIDDEN, "high", say("It contains encoded orders to the model."), excerpt_of(payload)
                 )
-        leet = without_leet(self.text)
         least = max(MEDIUM, plain + 1)
-        if leet is not None and self._weight(leet).weight < least:
-            leet = None
-        if (disguised := leet or spaced_orders(self.text)) is not None:
+        backward = self.text[::-1] if len(_BACKWARD.findall(self.text)) >= 2 else None
+        disguised = next(
+            (
+                other
+                for other in (without_leet(self.text), backward)
+                if other is not None and self._weight(other).weight >= least
+            ),
+            None,
+        )
+        if disguised is None:
+            disguised = spaced_orders(self.text)
+        if disguised is not None:
             yield Finding(
                 HIDDEN, "high", say("It spells orders to the model in a disguise."), excerpt_of(disguised)
             )
 
 
+_BACKWARD = re.compile(r"\b(?:eht|dna|daer|dnes|yek|terces|resu|lla|elif|erongi|drowssap|nekot)\b")
 _CLOSING = ".!?\u3002)'\"\u201d"
 _MARKED = ("  ", "<", "*", "`")
 
