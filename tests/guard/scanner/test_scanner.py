@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tabane.guard.scanner.evidence import Signal
 from tabane.guard.scanner.findings import Finding, Kind
 from tabane.guard.scanner.marks import MARKS
-from tabane.guard.scanner.scanner import DefinitionScanner
 from tabane.guard.scanner.rules import rule_hits
+from tabane.guard.scanner.scanner import DefinitionScanner
 from tabane.guard.scanner.sentences import Names, sentences
 from tests.harness.cases import cases_beside
 from tests.harness.patience import assert_in_proportion

@@ -121,7 +121,7 @@ def anchored(sign: Sign, weight: int, pattern: str, *anchors: str) -> Signal:
     return Signal(sign, weight, pattern, (), anchors)
 
 
-MEDIUM, HIGH = 4, 6
+MEDIUM, HIGH = 4, 5
 """Weights of a passage from which it is a finding."""
 
 PASSAGE = 450
@@ -135,7 +135,7 @@ _NEGATED = re.compile(
 )
 _QUOTED = re.compile(
     r"\b(?:detect(?:s|ing|ion)?|scan(?:s|ning)|flags?|identif(?:y|ies)|prevents?|blocks?|rejects?|guards?|sanitizes?|classif(?:y|ies)"
-    r"|filters?|phrases?|patterns?|attacks?|attempts?|injections?|jailbreaks?|malicious|phishing|such as|e\.g\.?|examples?|explains?)\b[^.!?\n]{0,120}$"
+    r"|filters?|phrases?|patterns?|attacks?|attempts?|injections?|jailbreaks?|malicious|phishing|leak(?:s|ed)?|exposed|hard-?coded|such as|e\.g\.?|examples?|explains?)\b[^.!?\n]{0,120}$"
 )
 _NEVER = re.compile(r"\b(?:not|never|don't|cannot)\b[^.!?\n]*$")
 _EXAMPLE = re.compile("検出|検知|見つけ|対策|攻撃|のような|などの")
@@ -145,7 +145,9 @@ _WANTED = frozenset({Sign.SECRETS, Sign.CONVERSATION})
 _WAYS = frozenset({Sign.STUFFING, Sign.CHANNEL, Sign.REDIRECT})
 
 _STUFFED, _MUCH_WANTED = 2, 3
-_COMMON = frozenset({Sign.ORDER, Sign.PRESSURE, Sign.ADDRESS, Sign.EXCLUSIVE, Sign.OTHER_TOOL, Sign.STUFFING, Sign.HANDLING})
+_COMMON = frozenset(
+    {Sign.ORDER, Sign.PRESSURE, Sign.ADDRESS, Sign.EXCLUSIVE, Sign.OTHER_TOOL, Sign.STUFFING, Sign.HANDLING}
+)
 _MUCH = 9
 """Weight of common signs alone that is evidence all the same."""
 
@@ -231,6 +233,8 @@ def weigh(signals: Iterable[tuple[Sign, int]]) -> int:
     secret = max(strongest.get(Sign.SECRECY, 0), strongest.get(Sign.UNCONFIRMED, 0))
     if secret < 3:
         strongest.pop(Sign.HANDLING, None)
+    if _WANTED.isdisjoint(strongest):
+        strongest.pop(Sign.STUFFING, None)
     common = sum(weight for sign, weight in strongest.items() if sign in _COMMON and weight < MEDIUM)
     grave = sum(strongest.values()) - common
     if grave < 3:

@@ -20,13 +20,17 @@ M, S = Meaning, Sign
 class Rule:
     """Meanings in this order: each with how many words may be between it and the one before.
 
-    ``strict`` rules have an order in every language, and no condition ("if") is between their words.
+    ``strict`` rules have an order in every language, and no condition ("if") is between their words;
+    ``free`` ones have no order in any. ``clauses`` are steps of several clauses, which all languages put in
+    the same order.
     """
 
     sign: Sign
     weight: int
     steps: tuple[tuple[int, int], ...]
     strict: bool = False
+    clauses: bool = False
+    free: bool = False
 
 
 def rule(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
@@ -42,13 +46,31 @@ def ban(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
     return Rule(sign, weight, one.steps, strict=True)
 
 
+def clauses(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
+    """Return a rule whose order is that of clauses."""
+    one = rule(sign, weight, *steps)
+    return Rule(sign, weight, one.steps, clauses=True)
+
+
+def near(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
+    """Return a rule whose meanings may be in any order."""
+    one = rule(sign, weight, *steps)
+    return Rule(sign, weight, one.steps, free=True)
+
+
 ACT = M.READ | M.SEND | M.RUN | M.WRITE | M.DELETE
+ASKED = M.MUST | M.PLEASE
 FORCE = M.MUST | M.ALWAYS | M.FIRST
 TRIGGER = M.WHEN | M.BEFORE | M.ALWAYS | M.ALL
 ALIEN = M.FOREIGN | M.TOOL_NAME
 ANY_FIELD = M.FIELD | M.OWN_FIELD
 GOAL = M.SERVICE | M.NUMBER | M.PLACE
 SELF = M.SELF | M.THIS_TOOL
+ANY_STEERING = (
+    ACT | M.CALL | M.PUT | FORCE | TRIGGER | M.INSTEAD | M.BROKEN | M.NOT | M.ALSO | M.CHANGE | M.PLEASE | M.ALTER
+)
+LONE_PATH = 3
+"""Weight of a path to secrets that nothing is said about."""
 MOVE = M.READ | M.CONTENT | M.PUT | M.SEND | M.WRITE
 
 RULES: tuple[Rule, ...] = (
@@ -60,10 +82,11 @@ RULES: tuple[Rule, ...] = (
     ban(S.SECRECY, 3, M.NOT, 2, M.SHOW, 2, M.THIS_STEP),
     ban(S.SECRECY, 4, M.THEM, 2, M.NOT, 3, M.KNOW),
     ban(S.SECRECY, 4, M.USER, 3, M.NOT, 5, M.KNOW),
-    ban(S.SECRECY, 4, M.USER, 4, M.KNOW, 3, M.NOT),
+    ban(S.SECRECY, 4, M.USER, 4, M.KNOW, 0, M.NOT),
     ban(S.SECRECY, 4, M.NOT, 2, M.KNOW, 3, M.USER),
     ban(S.SECRECY, 4, M.NOT, 2, M.USER, 3, M.KNOW),
     ban(S.SECRECY, 3, M.NOT, 2, M.USER, 1, M.CONSENT),
+    ban(S.SECRECY, 3, M.NOT, 2, M.CONSENT, 2, M.USER),
     ban(S.SECRECY, 4, M.NOT, 1, M.THIS_STEP, 8, M.TELL, 3, M.USER),
     rule(S.SECRECY, 4, M.HIDE, 6, M.USER),
     rule(S.SECRECY, 3, M.COVERT),
@@ -86,15 +109,16 @@ RULES: tuple[Rule, ...] = (
     rule(S.OVERRIDE, 4, M.RULES, 6, M.INSTEAD, 3, M.ALL, 1, M.OTHER),
     # -- orders
     rule(S.ORDER, 2, M.BEFORE, 8, M.ALL | M.OTHER, 4, M.ACTION | M.TOOL),
-    rule(S.ORDER, 1, M.WHEN | M.BEFORE, 10, M.MUST | M.MODEL, 6, ACT),
-    rule(S.ORDER, 2, M.MODEL, 3, M.MUST, 6, ACT | M.PUT),
-    rule(S.ORDER, 1, M.MUST, 8, ACT),
+    rule(S.ORDER, 1, M.WHEN | M.BEFORE, 10, ASKED | M.MODEL, 6, ACT),
+    rule(S.ORDER, 2, M.MODEL, 3, ASKED, 6, ACT | M.PUT),
+    rule(S.ORDER, 1, ASKED, 8, ACT),
     rule(S.PRESSURE, 1, M.ELSE),
     rule(S.PRESSURE, 1, M.PRETEXT),
     # -- what is wanted
     rule(S.SECRETS, 4, MOVE, 14, M.KEY_FILE),
     rule(S.SECRETS, 3, MOVE, 14, M.PATH),
     rule(S.SECRETS, 2, M.PATH),
+    rule(S.SECRETS, LONE_PATH, M.PATH),
     rule(S.SECRETS, 2, M.READ | M.PUT | M.SEND, 12, M.SECRET),
     rule(S.SECRETS, 3, M.CONTENT, 4, M.KEY_NAME),
     rule(S.CONVERSATION, 4, M.PUT | M.READ | M.SEND, 8, M.WHOLE, 4, M.TALK),
@@ -104,26 +128,35 @@ RULES: tuple[Rule, ...] = (
     rule(S.CONVERSATION, 2, M.TALK, 4, M.WHOLE),
     rule(S.CONVERSATION, 2, M.PROMPT),
     rule(S.CONVERSATION, 3, M.WHOLE, 2, M.PROMPT),
-    rule(S.CONVERSATION, 4, FORCE, 3, M.PUT | M.SEND | M.READ, 10, M.PROMPT),
+    rule(S.CONVERSATION, 5, FORCE | M.PLEASE, 3, M.PUT | M.SEND | M.READ, 10, M.PROMPT),
     rule(S.CONVERSATION, 4, M.PUT | M.SEND, 4, M.PROMPT),
+    rule(S.CONVERSATION, 5, M.PROMPT | M.TALK, 3, ASKED, 3, M.PUT | M.SEND),
     rule(S.CONVERSATION, 3, M.PUT | M.SEND, 5, M.TALK),
-    rule(S.CONVERSATION, 4, M.MUST, 2, M.PUT | M.SEND, 6, M.TALK),
+    rule(S.CONVERSATION, 4, ASKED, 2, M.PUT | M.SEND, 6, M.TALK),
+    rule(S.CONVERSATION, 5, FORCE | M.PLEASE, 6, M.PUT | M.SEND, 6, M.WHOLE, 4, M.TALK),
+    rule(S.CONVERSATION, 4, M.WHOLE, 2, M.PROMPT | M.TALK, 4, M.PROMPT | M.TALK),
     rule(S.CONVERSATION, 4, M.PUT | M.SEND, 4, M.EARLIER | M.WHOLE, 3, M.MESSAGES, 3, M.USER),
     rule(S.CONVERSATION, 3, M.WHOLE, 2, M.USER, 1, M.MESSAGES),
     rule(S.CONVERSATION, 3, M.WHOLE, 3, M.MESSAGES, 3, M.USER),
     rule(S.CONVERSATION, 2, M.TALK, 1, M.CONTEXT),
     rule(S.SECRETS, 3, M.SECRET, 4, M.USER, 3, M.TELL | M.MESSAGES),
-    rule(S.SECRETS, 3, M.READ, 2, M.ALL | M.WHOLE, 2, M.FILE, 10, M.PUT | M.SEND),
-    rule(S.SECRETS, 4, M.MUST, 6, M.READ | M.DELETE | M.WRITE, 8, M.PLACE),
+    rule(S.SECRETS, 3, M.READ, 2, M.ALL | M.WHOLE, 2, M.FILE, 18, M.PUT | M.SEND),
+    rule(S.SECRETS, 4, M.READ | M.PUT | M.SEND, 6, M.SECRET, 5, M.TALK),
+    rule(S.SECRETS, 3, ASKED, 2, M.USER, 2, M.SECRET),
+    rule(S.SECRETS, 4, ASKED, 6, M.READ | M.DELETE | M.WRITE, 8, M.PLACE),
+    rule(S.SECRETS, 4, M.PRETEXT, 20, M.PUT | M.SEND, 16, M.SECRET | M.PERSONAL),
+    rule(S.SECRETS, 4, M.PRETEXT, 20, M.SECRET | M.PERSONAL, 10, M.PUT | M.SEND),
+    rule(S.SECRETS, 4, M.PLEASE, 4, M.PUT | M.SEND, 6, M.PERSONAL, 8, M.PERSONAL | M.SECRET),
     # -- ways out
     rule(S.CHANNEL, 4, M.PRETEXT, 4, M.PUT | M.SEND, 8, M.CONTENT | M.TALK | M.DATA | M.MESSAGES),
-    rule(S.CHANNEL, 4, TRIGGER, 14, M.MUST, 1, M.ALSO, 2, ACT),
-    rule(S.CHANNEL, 4, M.ALWAYS | M.ALL, 14, M.MUST, 1, M.FIRST | M.ALSO, 2, ACT | M.CALL),
+    ban(S.CHANNEL, 4, TRIGGER, 14, ASKED, 1, M.ALSO, 2, ACT),
+    rule(S.CHANNEL, 4, M.ALWAYS | M.ALL, 14, ASKED, 1, M.FIRST | M.ALSO, 2, ACT | M.CALL),
     rule(S.STUFFING, 1, M.PUT | M.SEND, 14, ANY_FIELD),
     rule(S.CHANNEL, 3, M.SEND, 14, M.SERVICE | M.OUTSIDE),
-    rule(S.CHANNEL, 4, TRIGGER | M.MUST, 8, M.SEND, 14, M.SERVICE),
+    rule(S.CHANNEL, 4, TRIGGER | ASKED, 8, M.SEND, 14, M.SERVICE),
+    rule(S.CHANNEL, 5, TRIGGER | ASKED, 8, M.READ, 14, M.SEND, 10, M.SERVICE),
     rule(S.CHANNEL, 4, M.READ, 14, M.SEND, 10, M.SERVICE),
-    rule(S.CHANNEL, 4, TRIGGER, 12, M.ALSO | M.MUST | M.FIRST, 4, M.WRITE | M.SEND | M.PUT, 10, M.PLACE | M.SERVICE | M.OUTSIDE),
+    rule(S.CHANNEL, 5, TRIGGER, 12, M.ALSO | ASKED | M.FIRST, 4, M.WRITE | M.SEND | M.PUT, 10, M.PLACE | M.SERVICE | M.OUTSIDE),
     rule(S.HANDLING, 2, ACT | M.PUT | M.SENDS, 8, M.DATA | M.SECRET | M.CONTENT | M.OUTSIDE | M.FILE | M.SERVICE),
     # -- other tools
     rule(S.EXCLUSIVE, 3, M.ALWAYS | M.MUST | M.ALL, 8, M.CALL, 3, SELF, 8, M.FIRST | M.ALL | M.BEFORE | M.INSTEAD),
@@ -141,6 +174,8 @@ RULES: tuple[Rule, ...] = (
     rule(S.EXCLUSIVE, 4, SELF, 5, M.MUST, 4, M.CALL, 4, M.BEFORE, 6, ALIEN),
     rule(S.EXCLUSIVE, 4, M.ALWAYS | M.ALL, 3, M.YOU | M.MODEL, 8, M.CALL, 2, SELF),
     rule(S.EXCLUSIVE, 4, M.ALL, 6, M.TOOL, 6, M.MUST, 4, M.BEFORE | M.FIRST, 6, SELF),
+    rule(S.EXCLUSIVE, 5, M.CALL, 1, SELF, 3, M.NOT, 3, M.CALL, 2, M.OTHER),
+    rule(S.EXCLUSIVE, 3, M.CALL, 6, M.ALL, 2, M.TALK),
     rule(S.EXCLUSIVE, 4, M.MODEL, 4, M.MUST, 5, M.CALL, 2, SELF | M.THIS_STEP, 4, M.ALL),
     rule(S.EXCLUSIVE, 6, M.CALL, 2, SELF | M.THIS_STEP, 2, M.INSTEAD, 1, M.ALL, 1, M.OTHER, 1, M.TOOL),
     rule(S.EXCLUSIVE, 6, M.ALWAYS | M.MUST, 2, M.CALL, 2, SELF, 3, M.INSTEAD, 6, M.OTHER, 2, M.TOOL),
@@ -157,16 +192,17 @@ RULES: tuple[Rule, ...] = (
     rule(S.OTHER_TOOL, 3, FORCE, 5, M.CALL, 4, ALIEN),
     rule(S.OTHER_TOOL, 3, ALIEN, 4, M.MUST, 4, M.CALL),
     rule(S.OTHER_TOOL, 3, FORCE, 5, M.SEND | M.PUT, 8, ALIEN),
-    rule(S.OTHER_TOOL, 6, TRIGGER, 12, M.MUST | M.FIRST | M.ALSO, 5, M.CALL, 4, ALIEN),
-    rule(S.OTHER_TOOL, 5, TRIGGER, 14, M.MUST | M.FIRST | M.ALSO, 5, ACT, 10, ALIEN),
+    rule(S.OTHER_TOOL, 6, TRIGGER, 12, M.MUST | M.ALSO, 5, M.CALL, 4, ALIEN),
+    rule(S.OTHER_TOOL, 6, M.WHEN | M.BEFORE, 4, ALIEN, 2, M.CALL, 6, M.CALL, 3, ALIEN),
+    rule(S.OTHER_TOOL, 5, TRIGGER, 14, M.MUST | M.ALSO, 5, ACT, 10, ALIEN),
     rule(S.OTHER_TOOL, 4, M.BEFORE, 3, M.ALL, 14, ALIEN),
     rule(S.EXCLUSIVE, 4, SELF, 2, M.INSTEAD, 2, ALIEN),
     rule(S.OTHER_TOOL, 3, M.INSTEAD, 4, ALIEN),
     rule(S.REDIRECT, 4, M.PUT | M.CHANGE | TRIGGER, 8, M.BLIND, 8, M.SERVICE),
-    rule(S.REDIRECT, 4, M.ALWAYS | M.MUST | M.WHEN, 5, M.BLIND),
+    rule(S.REDIRECT, 4, M.ALWAYS | M.MUST, 5, M.BLIND),
     rule(S.REDIRECT, 4, M.BLIND, 2, M.SERVICE),
     rule(S.REDIRECT, 4, M.ALL, 3, M.DATA, 2, M.MUST, 3, M.SEND),
-    rule(S.REDIRECT, 4, M.CHANGE | M.MUST, 6, M.RECIPIENT, 6, M.SERVICE | M.NUMBER),
+    rule(S.REDIRECT, 5, M.CHANGE | M.MUST, 6, M.RECIPIENT, 6, M.SERVICE | M.NUMBER),
     rule(S.REDIRECT, 4, M.ALTER, 6, M.RECIPIENT, 6, M.PLACE),
     rule(S.REDIRECT, 4, M.RECIPIENT, 4, M.MUST, 4, M.CHANGE | M.CALL, 6, GOAL),
     rule(S.REDIRECT, 4, TRIGGER, 6, ALIEN, 10, M.FIELD | M.RECIPIENT, 5, M.MUST | M.CHANGE),
@@ -179,6 +215,30 @@ RULES: tuple[Rule, ...] = (
     rule(S.REDIRECT, 4, M.ALL, 2, M.DATA, 2, M.MUST, 5, M.SEND, 6, GOAL | M.OUTSIDE),
     rule(S.COMMAND, 4, TRIGGER, 10, M.MUST | M.FIRST | M.ALSO, 4, M.RUN, 4, M.SHELL),
     rule(S.COMMAND, 4, TRIGGER, 10, M.MUST | M.FIRST | M.ALSO, 4, M.DELETE, 6, M.FILE | M.PATH | M.PLACE | M.DATA),
+    # -- tools of other servers, which no honest text of this one names
+    near(S.OTHER_TOOL, 4, M.FOREIGN),
+    near(S.OTHER_TOOL, 6, M.FOREIGN, 12, ANY_STEERING),
+    rule(S.OTHER_TOOL, 5, M.MODEL, 6, M.MUST, 4, M.CALL, 4, ALIEN),
+    rule(S.OTHER_TOOL, 4, M.OTHER, 2, M.TOOL, 5, M.BROKEN),
+    ban(S.OTHER_TOOL, 4, M.OTHER, 3, M.TOOL, 5, M.NOT, 4, M.CALL),
+    rule(S.EXCLUSIVE, 4, M.MONOPOLY),
+    rule(S.EXCLUSIVE, 4, SELF, 3, M.MUST, 6, M.CALL, 3, M.BEFORE | M.FIRST, 3, M.ALL | M.OTHER, 2, M.OTHER | M.TOOL),
+    near(S.SECRETS, 5, ALIEN, 4, M.PATH),
+    rule(S.SECRETS, 4, M.MODEL, 8, ACT, 8, M.PATH),
+    rule(S.SECRETS, 3, M.ALL | M.WHOLE, 2, M.SECRET, 8, M.SECRET),
+    rule(S.CONVERSATION, 3, M.SECRET, 5, M.IF, 10, M.TALK),
+    near(S.PERSISTENCE, 4, M.STEERING, 6, M.PUT | M.WRITE),
+    near(S.REDIRECT, 4, M.PUT | M.MUST, 4, M.SERVICE, 6, M.BLIND),
+    rule(S.REDIRECT, 4, M.SERVICE, 3, M.BLIND),
+    rule(S.REDIRECT, 4, M.ALWAYS | M.ALL | M.WHEN, 10, M.RECIPIENT, 3, M.NUMBER),
+    rule(S.REDIRECT, 4, M.RECIPIENT, 6, M.CHANGE | M.ALTER, 6, GOAL),
+    rule(S.REDIRECT, 5, M.ALL, 3, M.ACTION, 8, M.RECIPIENT, 3, GOAL),
+    rule(S.REDIRECT, 5, M.RECIPIENT, 3, M.ALWAYS, 3, M.CHANGE | M.ALTER),
+    near(S.REDIRECT, 4, M.COVERT | M.QUIETLY, 4, M.CHANGE, 4, M.RECIPIENT),
+    near(S.UNCONFIRMED, 4, M.CONSENT | M.USER, 4, M.GRANTED),
+    ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.USER, 3, M.CONSENT),
+    ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.CONSENT, 3, M.USER),
+    rule(S.COMMAND, 3, M.RUN, 4, M.FIRST, 6, M.SHELL),
     # -- consequences
     ban(S.UNCONFIRMED, 3, M.NOT, 3, M.ASK, 4, M.CONSENT),
     ban(S.UNCONFIRMED, 1, M.NOT, 3, M.ASK, 3, M.USER),
@@ -190,7 +250,51 @@ RULES: tuple[Rule, ...] = (
     rule(S.OUTPUT, 4, M.ALL | M.ALWAYS, 10, M.CLAIM | M.PROMOTE, 3, M.USER, 14, M.SERVICE | M.PRODUCT),
     rule(S.COMMAND, 4, M.READ, 6, M.SERVICE, 6, M.RUN | M.FOLLOW),
     rule(S.OUTPUT, 3, M.ALL | M.ALWAYS, 8, M.PROMOTE, 8, M.PRODUCT | M.SERVICE),
+    # -- as other languages, whose order is free, put it
+    rule(S.EXCLUSIVE, 4, SELF, 3, M.MUST, 6, M.CALL, 3, M.BEFORE | M.FIRST, 3, M.ALL | M.OTHER, 2, M.OTHER | M.TOOL),
+    clauses(S.EXCLUSIVE, 4, M.OTHER, 4, M.TOOL, 8, M.NOT, 4, M.CALL),
+    clauses(S.EXCLUSIVE, 4, M.TOOL, 3, M.OTHER, 8, M.NOT, 4, M.CALL),
+    clauses(S.EXCLUSIVE, 4, M.OTHER, 4, M.TOOL, 8, M.CALL, 4, M.NOT),
+    rule(S.EXCLUSIVE, 4, M.MUST, 3, M.CALL, 3, SELF, 3, M.BEFORE, 4, M.OTHER),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 10, M.NOT, 5, M.CALL),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 10, M.CALL, 5, M.NOT),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 6, M.CALL | M.INSTEAD, 4, SELF | M.INSTEAD),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 4, M.BROKEN, 6, M.INSTEAD, 6, M.CALL),
+    rule(S.REDIRECT, 3, M.CHANGE, 4, M.RECIPIENT, 6, M.COVERT | M.QUIETLY),
+    rule(S.REDIRECT, 3, M.CHANGE, 3, M.COVERT | M.QUIETLY, 4, M.RECIPIENT),
+    rule(S.REDIRECT, 3, M.COVERT | M.QUIETLY, 4, M.CHANGE, 4, M.RECIPIENT),
+    rule(S.REDIRECT, 3, M.COVERT | M.QUIETLY, 4, M.RECIPIENT, 6, M.CHANGE),
+    rule(S.REDIRECT, 3, M.RECIPIENT, 3, M.COVERT | M.QUIETLY, 6, M.CHANGE),
+    rule(S.REDIRECT, 5, M.RECIPIENT, 4, M.CHANGE, 6, M.SERVICE | M.NUMBER),
+    rule(S.REDIRECT, 4, M.PUT | M.SEND | M.MUST, 4, M.SERVICE, 6, M.BLIND),
+    rule(S.CONVERSATION, 3, M.SECRET, 5, M.IF, 10, M.TALK),
+    rule(S.SECRETS, 3, M.ALL | M.WHOLE, 2, M.SECRET, 8, M.SECRET),
+    rule(S.SECRETS, 3, M.PRETEXT, 12, M.PUT | M.SEND, 6, M.SECRET),
+    rule(S.CONVERSATION, 4, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 4, M.USER, 8, M.PUT | M.SEND),
+    rule(S.CONVERSATION, 4, M.WHOLE, 4, M.USER, 4, M.MESSAGES, 3, M.WHOLE),
+    rule(S.STUFFING, 1, ANY_FIELD, 5, M.PUT),
+    ban(S.SECRECY, 4, M.TELL, 2, M.THIS_STEP, 2, M.NOT),
+    rule(S.CONVERSATION, 4, M.USER, 3, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 6, M.PUT | M.SEND),
+    rule(S.CONVERSATION, 4, M.PUT | M.SEND, 3, M.USER, 4, M.WHOLE | M.EARLIER, 6, M.CONTENT | M.MESSAGES),
+    ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.USER, 3, M.CONSENT),
+    ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.CONSENT, 3, M.USER),
+    ban(S.UNCONFIRMED, 4, M.USER, 5, M.CONSENT, 12, M.NOT, 4, M.ASK),
+    clauses(S.UNCONFIRMED, 4, M.USER, 2, M.CONSENT, 2, M.NOT, 2, M.ASK),
+    clauses(S.UNCONFIRMED, 4, M.USER, 2, M.CONSENT, 2, M.ASK, 1, M.NOT),
+    clauses(S.UNCONFIRMED, 4, M.CONSENT, 2, M.USER, 2, M.NOT, 8, M.IGNORE),
+    clauses(S.REDIRECT, 4, ALIEN, 4, M.SEND | M.SENDS, 6, M.SERVICE),
+    clauses(S.SECRECY, 3, M.QUIETLY | M.COVERT, 2, ALIEN),
+    rule(S.UNCONFIRMED, 3, M.IGNORE | M.DISABLE, 3, M.CONSENT),
+    rule(S.COMMAND, 2, M.FIRST | M.MUST | M.PLEASE, 5, M.RUN, 6, M.SHELL),
+    rule(S.COMMAND, 2, M.RUN, 4, M.FIRST, 6, M.SHELL),
+    rule(S.PERSISTENCE, 4, M.STEERING, 6, M.PUT | M.WRITE),
 )  # fmt: skip
+
+
+_FOREIGN_WORD, _IF, _NOT = int(M.FOREIGN_WORD), int(M.IF), int(M.NOT)  # flags of enum are slow
+_QUOTED, _ORDERED = int(M.QUOTED), int(M.MUST | M.BEFORE | M.WHEN | M.ALSO | M.PLEASE)
+_QUOTABLE = frozenset({S.OVERRIDE, S.SECRECY, S.SECRETS, S.COMMAND})
+"""Signs in sentences that speak of attacks: those of scanners and lessons."""
 
 
 def rule_hits(sentence: Sequence[Word], order: str) -> Iterator[Hit]:
@@ -198,8 +302,13 @@ def rule_hits(sentence: Sequence[Word], order: str) -> Iterator[Hit]:
     present = 0
     for word in sentence:
         present |= word.means
+    quoted = present & _QUOTED and present & _FOREIGN_WORD and not present & _ORDERED
     for one in _possible(present):
-        if order == "forward" or not present & M.FOREIGN_WORD:
+        if quoted and one.sign in _QUOTABLE:
+            continue
+        if one.free:
+            found = _together(one, sentence)
+        elif order == "forward" or one.clauses or not present & _FOREIGN_WORD:
             found = _in_order(one, sentence)
         elif not one.strict:
             found = _together(one, sentence)
@@ -256,7 +365,7 @@ def _together(one: Rule, words: Sequence[Word]) -> list[tuple[int, int]]:
 
 
 def _conditional(words: Sequence[Word], first: int, last: int) -> bool:
-    return any(words[at].means & M.IF and not words[at].means & M.NOT for at in range(first + 1, last))
+    return any(words[at].means & _IF and not words[at].means & _NOT for at in range(max(first - 1, 0), last))
 
 
 @lru_cache(512)

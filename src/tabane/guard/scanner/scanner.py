@@ -43,23 +43,29 @@ from tabane.guard.scanner.hidden_characters import (
     visible,
 )
 from tabane.guard.scanner.lookalikes import (
-    SHADOWING,
     KnownNames,
     disguised_words,
     lookalike,
-    shadowing,
     spaced_orders,
     undisguised,
     without_leet,
 )
 from tabane.guard.scanner.marks import MARKS
-from tabane.guard.scanner.rules import rule_hits
-from tabane.guard.scanner.sentences import PARAGRAPH, SENTENCE_END, Names, camel_names, family, purpose, sentences
+from tabane.guard.scanner.rules import LONE_PATH, rule_hits
+from tabane.guard.scanner.sentences import (
+    PARAGRAPH,
+    SENTENCE_END,
+    Names,
+    camel_names,
+    family,
+    purpose,
+    sentences,
+)
 from tabane.guard.scanner.vocabulary import Meaning, folded, languages_of, unmarked, word_order
 from tabane.messages import Message, say
 from tabane.wire.json import InvalidJson, elements, fields, text
 
-ORDERS, EXFILTRATION = "orders", "exfiltration"
+ORDERS, EXFILTRATION, SHADOWING = "orders", "exfiltration", "shadowing"
 
 _ENCODED = 2
 """Weight of a passage that was encoded from which it is a finding: nobody encodes what harms nobody."""
@@ -81,6 +87,8 @@ class DefinitionScanner:
     def __init__(self) -> None:
         self._known = KnownNames(())
         self._others: Collection[str] | None = None
+        self._given: Collection[str] | None = None
+        self._siblings: frozenset[str] = frozenset()
 
     def scan(
         self,
@@ -99,8 +107,10 @@ class DefinitionScanner:
         tool takes less than a millisecond, the largest text some hundred.
         """
         known = self._names(others)
-        read = _ReadDefinition(name, definition_texts(definition), server, known, siblings)
-        found = [*read.findings(), *shadowing(read.text, name, known)]
+        if siblings is not self._given:
+            self._given, self._siblings = siblings, frozenset(map(str.lower, siblings))
+        read = _ReadDefinition(name, definition_texts(definition), server, known, self._siblings)
+        found = list(read.findings())
         if kind in ("tool", "prompt"):
             found.extend(lookalike(server, name, known))
         return tuple(read.verbatim(each) for each in _worst_of_each_rule(found))
@@ -115,12 +125,14 @@ class DefinitionScanner:
 class _ReadDefinition:
     """The texts of a definition as a person sees them, in small letters, and what was hidden in them."""
 
-    def __init__(self, name: str, texts: DefinitionTexts, server: str, known: KnownNames, siblings: Collection[str]) -> None:
+    def __init__(
+        self, name: str, texts: DefinitionTexts, server: str, known: KnownNames, siblings: Collection[str]
+    ) -> None:
         self._name, self._texts = name, texts
         self._names = Names(
             name.lower(),
             frozenset(one.lower() for one in texts.names),
-            frozenset(one.lower() for one in siblings),
+            siblings,
             known.names,
             family=family(server, name),
         )
@@ -149,16 +161,21 @@ class _ReadDefinition:
             hit
             for sentence in sentences(text, self._names, languages)
             for hit in rule_hits(sentence, order)
-            if not self._is_its_purpose(hit)
+            if not self._is_ordinary(text, hit)
         ]
         hits += hits_of(text, [one for one in MARKS if one.may_be_in(text, words)])
         return heaviest(text, [*hits, *stuffed(hits, self._asked)])
 
-    def _is_its_purpose(self, hit: Hit) -> bool:
-        """Return whether a hit says what a tool with this name is for: one that sends speaks of what it sends."""
+    def _is_ordinary(self, text: str, hit: Hit) -> bool:
+        """Return whether a hit says what a tool of this name is for, as one that sends speaks of what it sends.
+
+        A path alone counts for less among parameters, where examples are.
+        """
+        if hit.sign is Sign.SECRETS and hit.weight == LONE_PATH and " " not in (path := text[hit.start : hit.end]):
+            return hit.start >= self._asked or any(word in path for word in self._names.family)
         if hit.sign is Sign.HANDLING:
             return bool(self._purpose & Meaning.SEND)
-        return hit.sign is Sign.SECRETS and hit.weight <= 2 and bool(self._purpose & Meaning.SECRET)
+        return hit.sign is Sign.SECRETS and hit.weight <= 4 and bool(self._purpose & Meaning.SECRET)
 
     def _seen(self, text: str) -> str:
         if text.isascii() and text.isprintable() and not any(map(text.__contains__, _MARKED)):
@@ -204,16 +221,25 @@ class _ReadDefinition:
                 yield Finding(
                     HIDDEN, "high", say("It contains encoded orders to the model."), excerpt_of(payload)
                 )
-        leet = without_leet(self.text)
         least = max(MEDIUM, plain + 1)
-        if leet is not None and self._weight(leet).weight < least:
-            leet = None
-        if (disguised := leet or spaced_orders(self.text)) is not None:
+        backward = self.text[::-1] if len(_BACKWARD.findall(self.text)) >= 2 else None
+        disguised = next(
+            (
+                other
+                for other in (without_leet(self.text), backward)
+                if other is not None and self._weight(other).weight >= least
+            ),
+            None,
+        )
+        if disguised is None:
+            disguised = spaced_orders(self.text)
+        if disguised is not None:
             yield Finding(
                 HIDDEN, "high", say("It spells orders to the model in a disguise."), excerpt_of(disguised)
             )
 
 
+_BACKWARD = re.compile(r"\b(?:eht|dna|daer|dnes|yek|terces|resu|lla|elif|erongi|drowssap|nekot)\b")
 _CLOSING = ".!?\u3002)'\"\u201d"
 _MARKED = ("  ", "<", "*", "`")
 
@@ -355,8 +381,9 @@ def scanned(definitions: Sequence[ListedDefinition]) -> Iterator[ScannedDefiniti
     """Yield what was found in the definitions of all servers, scanned at once."""
     scanner = DefinitionScanner()
     for server, texts, others in by_server(definitions):
+        own = frozenset(one.name for one in texts if one.kind == "tool")
         for one in texts:
-            findings = scanner.scan(server, one.kind, one.name, bytes(one.body), others)
+            findings = scanner.scan(server, one.kind, one.name, bytes(one.body), others, own)
             yield ScannedDefinition(server, one.kind, one.name, findings)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
+from tabane.guard.scanner.lookalikes import WELL_KNOWN
 from tabane.guard.scanner.vocabulary import Meaning, Vocabulary, languages_of, vocabulary
 
 M = Meaning
@@ -21,7 +22,9 @@ PARAGRAPH = "\u00b6"
 SENTENCE_END = re.compile(r"[.!?](?=[\s\"')\]]|$)|[\n\u00b6\u3002\u061f\u0964]|[!?](?=[^\x00-\x7f])")
 
 _UNSPACED = "\u3005-\u30ff\u3400-\u9fff\uac00-\ud7af"
-_LETTERS = "a-z0-9_\u00aa-\u02ff\u0300-\u060b\u0620-\u06d3\u06d5-\u0963\u0966-\u1fff\u2c00-\u2dff\ua000-\uabff"
+_LETTERS = (
+    "a-z0-9_\u00aa-\u02ff\u0300-\u060b\u0620-\u06d3\u06d5-\u0963\u0966-\u1fff\u2c00-\u2dff\ua000-\uabff"
+)
 
 
 def _token(letters: str, ends: str, first: str = "") -> re.Pattern[str]:
@@ -33,7 +36,7 @@ def _token(letters: str, ends: str, first: str = "") -> re.Pattern[str]:
     )
 
 
-_ENDS = r"[.!?;](?=[\s\"')\]]|$)|\n|¶"
+_ENDS = r"[.!?](?=[\s\"')\]]|$)|\n|¶"
 _TOKENS = _token(r"\w", _ENDS)
 _ANY_TOKENS = _token(
     _LETTERS,
@@ -46,7 +49,7 @@ _END_SIGNS = frozenset(".!?;\n¶。؟।")
 _PATH = re.compile(
     r"(?:~|\$home|%userprofile%|/home/|/root|/users/).{0,80}/\.\w|^\.?ssh[/\\]|id_(?:rsa|ed25519|ecdsa|dsa)|authorized_keys|(?:^|[~/\\])\.aws(?:/|$)|/etc/(?:passwd|shadow|sudoers|hosts)"
     r"|mcp\.json|claude_desktop_config|(?:^|/)\.env$|(?:^|/)\.env\.\w+$|\.netrc|\.npmrc|\.pypirc|\.git-credentials|\.git/config|\.kube/|kubeconfig|\.docker/config|keychain|wallet\.dat|cookies\.sqlite"
-    r"|\.(?:bash|zsh)_history|\.gnupg|(?:^|[/_.-])credentials?(?:\.json|\.ya?ml|\.csv|$)|secrets?\.(?:ya?ml|json|toml|env)|service[-_]account\S{0,80}\.json|/proc/self/environ|/run/secrets|\.pem$|\.p12$|\.keystore$|\.ssh$|\.ssh/"
+    r"|\.(?:bash|zsh)_history|\.gnupg|process\.env\b|os\.environ|/\.azure|\.config/g|/\.vault|/\.password-store|(?:^|[/_.-])credentials?(?:\.json|\.ya?ml|\.csv|$)|secrets?\.(?:ya?ml|json|toml|env)|service[-_]account\S{0,80}\.json|/proc/self/environ|/run/secrets|\.pem$|\.p12$|\.keystore$|\.ssh$|\.ssh/"
 )
 _KEY_FILE = re.compile(
     r"ssh|id_|\.aws/|passwd|shadow|sudoers|netrc|git-credentials|keychain|wallet|cookies|history|gnupg|environ|\.pem|\.p12"
@@ -54,8 +57,10 @@ _KEY_FILE = re.compile(
 _KEY_NAME = re.compile(
     r"^\$?[a-z0-9]+(?:_[a-z0-9]+)*_(?:key|token|secret|password|passwd|credentials?|pat)s?$"
 )
-_SERVICE = re.compile(r"://|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}")
-_NUMBER = re.compile(r"^\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{6}|^[\w-]+\.(?:com|net|org|io|co|example|dev|xyz|ru|cn)$")
+_SERVICE = re.compile(r"://|^(?:[\w-]{1,40}+\.){1,4}[a-z]{2,6}/\w|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|link|cloud)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}")
+_NUMBER = re.compile(
+    r"^\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}[a-z0-9]{10}"
+)
 """An account, a telephone number, a wallet or the name of a host."""
 _TOOL_NAME = re.compile(r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$|^[a-z]+(?:-[a-z]+)+_[a-z_]+$")
 _PLACE = re.compile(r"^(?:/(?:tmp|var|etc|home|root|usr|opt|dev|mnt|users|data)\b|~/|[a-z]:\\|\./)")
@@ -86,9 +91,13 @@ class Names:
 
     def meaning(self, token: str) -> int:
         """Return what a word in the form of a tool's name is: a tool of another server, or of this one."""
-        if token in self.foreign:
+        if token in self.siblings:
+            return int(M.SIBLING)
+        if token in self.foreign and (self.siblings or self.family.isdisjoint(token.split("_"))):
             return int(M.FOREIGN)
-        if not self.family or self.family.isdisjoint(token.split("_")):
+        if self.foreign and token not in WELL_KNOWN:
+            return int(M.SIBLING)  # who lists all others knows that it is none of them
+        if self.family.isdisjoint(token.split("_")):
             return int(M.TOOL_NAME)
         return int(M.SIBLING)
 
@@ -108,16 +117,26 @@ def purpose(name: str) -> int:
 
 _WORDS_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _JOINTS = re.compile(r"[\W_]+")
-_OF_MANY = frozenset(("mcp", "server", "tool", "", "get", "set", "info", "by", "id", "to", "a", "the", "of", "in"))
+_OF_MANY = frozenset(
+    ("mcp", "server", "tool", "", "get", "set", "info", "by", "id", "to", "a", "the", "of", "in")
+)
 _CAMEL = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
 _TOOL_WORDS = frozenset(("tool", "function"))
-_OWN_FORMS = int(M.TOOL_NAME | M.SECRET | M.KEY_NAME)
+_FIELD_WORDS = frozenset(
+    ["parameter", "parameters", "argument", "arguments", "field", "fields", "option", "options", "column", "columns", "property", "value", "values", "flag"]
+)
+_PHRASE, _TOOL = int(M.PHRASE), int(M.TOOL_NAME)  # flags of enum are several times as slow as integers
+_NO_PHRASE, _NOT_OWN_FORMS = ~_PHRASE, ~int(M.TOOL_NAME | M.SECRET | M.KEY_NAME)
 """What the form of a name says that is no news if the definition itself has the name."""
 
 
 def camel_names(text: str) -> frozenset[str]:
     """Return the words like ``sendMail`` of a text, in small letters: names of tools, if they are called so."""
-    return frozenset(map(str.lower, _CAMEL.findall(text))) if " tool" in text or " function" in text else frozenset()
+    return (
+        frozenset(map(str.lower, _CAMEL.findall(text)))
+        if " tool" in text or " function" in text
+        else frozenset()
+    )
 
 
 def sentences(text: str, names: Names, languages: frozenset[str] | None = None) -> Iterator[list[Word]]:
@@ -156,17 +175,20 @@ def sentences(text: str, names: Names, languages: frozenset[str] | None = None) 
             continue
         means = known[token]
         if token in special:
-            means = special[token] | (means & ~_OWN_FORMS)
-        elif means & M.TOOL_NAME:
-            means = names.meaning(token) | (means & ~int(M.TOOL_NAME))
+            means = special[token] | (means & _NOT_OWN_FORMS)
+        elif means & _TOOL:
+            other = names.meaning(token)
+            if other == _TOOL and number + 1 < len(tokens) and tokens[number + 1][0] in _FIELD_WORDS:
+                other = int(M.FIELD)
+            means = other | (means & ~_TOOL)
         elif "-" in token and token in names.foreign:
             means = int(M.FOREIGN)
         elif token in names.camel and number + 1 < len(tokens) and tokens[number + 1][0] in _TOOL_WORDS:
             means = names.meaning(token)
-        if means & M.PHRASE and (phrase := _phrase(words, tokens, number, token)):
+        if means & _PHRASE and (phrase := _phrase(words, tokens, number, token)):
             skip, means = phrase
             sentence.append(Word(place, found.start(), tokens[number + skip].end(), means))
-        elif means & ~int(M.PHRASE):
+        elif means & _NO_PHRASE:
             sentence.append(Word(place, found.start(), found.end(), means))
     if sentence:
         yield sentence
@@ -191,8 +213,7 @@ def _phrase(
 def _special(names: Names) -> dict[str, int]:
     """Return what the names of a definition mean."""
     common = _common()
-    found = {one: int(M.SIBLING) for one in names.siblings if one not in common}
-    found.update({one: int(M.OWN_FIELD) for one in names.fields if one not in common})
+    found = {one: int(M.OWN_FIELD) for one in names.fields if one not in common}
     if names.own and names.own not in common:
         found[names.own] = int(M.SELF)
     return found

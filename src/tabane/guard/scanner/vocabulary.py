@@ -23,7 +23,7 @@ Meaning = IntFlag(
     "TELL KNOW HIDE COVERT QUIETLY READ PUT SEND WRITE DELETE RUN CALL CHANGE IGNORE FOLLOW ASK DISABLE PROMOTE CLAIM "
     "SECRET KEY_FILE FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT BLIND DATA ACTION "
     "CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM OVERRIDE QUOTED "
-    "THEM ALTER SHOW SHELL SENDS PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD FOREIGN_WORD PHRASE END",
+    "PLEASE GRANTED MONOPOLY PERSONAL THEM ALTER SHOW SHELL SENDS PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD FOREIGN_WORD PHRASE END",
 )
 """Meanings of words, as flags: a word can have several. The last line is found by form, not in the files.
 
@@ -131,11 +131,15 @@ def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
     """Return the languages but English of which a folded text, with these words, has traces."""
     found = set()
     plain = text.isascii()
+    shared: dict[str, int] = {}
     for name, one in LANGUAGES.items():
         if isinstance(one.traces, frozenset):
-            if len(one.traces & words) >= _FEW:
-                found.add(name)
+            shared[name] = len(one.traces & words)
         elif not plain and one.traces.search(text):
+            found.add(name)
+    most = max(shared.values())
+    for name, count in shared.items():  # neighbors share many frequent words
+        if count >= _FEW and (count >= most / 3 or LANGUAGES[name].order == "both"):
             found.add(name)
     if {"ja", "zh"} <= found and _MANY_KANA.search(text):
         found.discard("zh")
