@@ -82,7 +82,7 @@ def labels_read(trails: Iterable[Trail]) -> int:
 
 
 def pair_of(source: str, sink: str) -> str:
-    """Return the name of a pair of earlier versions, such as ``web>mail``: all calls of a server after another."""
+    """Return a pair as earlier versions wrote it, such as ``web>mail``: calls of one server after another."""
     return f"{source}>{sink}"
 
 
@@ -142,28 +142,28 @@ def flow_reason(finding: FlowFinding, tool: str, holder: str, *, fetches: bool =
     if first is None:
         return say(
             "{tool} sends data away or does something that cannot be undone. Before it, this client read "
-            "content that strangers can write ({read}), so that content may be what asks for it. A person who "
-            "wants such calls from now on runs: tabane policy allow {pair!c}{whose}.",
+            "content that strangers can write ({read}), so that content may be what asks for it. A person "
+            "who wants such calls from now on runs: tabane policy allow {pair!c}{whose}.",
             tool=tool, read=read, pair=pair, whose=whose,
         )  # fmt: skip
     if first.naming == "nowhere":
         return say(
-            "{tool} is called for {targets}. Nothing that is still known says who named that, and this client "
-            "read content that strangers can write ({read}), so that content may be what asks for it. A person "
-            "who wants such calls from now on runs: tabane policy allow {pair!c}{whose}.",
+            "{tool} is called for {targets}. Nothing that is still known says who named that, and this "
+            "client read content that strangers can write ({read}), so that content may be what asks for it. "
+            "A person who wants such calls from now on runs: tabane policy allow {pair!c}{whose}.",
             tool=tool, targets=targets, read=read, pair=pair, whose=whose,
         )  # fmt: skip
     if first.naming == "disguised":
         return say(
-            "{tool} is called for {targets}. Content that strangers can write names it in another spelling or "
-            "in parts ({named}), so that content may be what asks for it. This client read: {read}. A person "
-            "who wants such calls from now on runs: tabane policy allow {pair!c}{whose}.",
+            "{tool} is called for {targets}. Content that strangers can write names it in another spelling "
+            "or in parts ({named}), so that content may be what asks for it. This client read: {read}. A "
+            "person who wants such calls from now on runs: tabane policy allow {pair!c}{whose}.",
             tool=tool, targets=targets, named=first.tool, read=read, pair=pair, whose=whose,
         )  # fmt: skip
     return say(
         "{tool} is called for {targets}. Only content that strangers can write names it ({named}), so that "
-        "content may be what asks for it. This client read: {read}. A person who wants such calls from now on "
-        "runs: tabane policy allow {pair!c}{whose}.",
+        "content may be what asks for it. This client read: {read}. A person who wants such calls from now "
+        "on runs: tabane policy allow {pair!c}{whose}.",
         tool=tool, targets=targets, named=first.tool, read=read, pair=pair, whose=whose,
     )  # fmt: skip
 
@@ -419,7 +419,7 @@ class FlowRule:
         trail = self.trails.use(key)
         if not result and result is None and bits & PRIVATE:
             trail.addresses.whole = False
-        if not result and bits & UNTRUSTED:
+        if not result and (bits & UNTRUSTED or (result is None and not target.server and trail.untrusted)):
             trail.texts.whole = False  # nobody knows what it said
         read = labels_read(self._counting(key))
         poisoned = bool(read & UNTRUSTED)
@@ -475,7 +475,8 @@ class FlowRule:
         trusted = not poisoned or (bits & PRIVATE and (not target.server or not is_written))
         if bits & UNTRUSTED or mixed:
             listing = fetch is None and bool(target.server) and self._roles(target).result == "records"
-            self._keep(trail, KeptText("others", body, source, target.name, listing))
+            homes = tuple(map(host_of, fetch.addresses)) if fetch is not None else ()
+            self._keep(trail, KeptText("others", body, source, target.name, listing, homes=homes))
         else:
             public = not (trusted and bits & PRIVATE)
             self._keep(
@@ -606,23 +607,24 @@ class FlowRule:
         if fetch is not None:
             return [(one, JudgedTarget("host", one.value, one.parameter)) for one in waiting]
         names = self._names_of(trails)
-        strict, sink, leaves = self.policy == "strict", source_of(target), bool(bits & EXTERNAL)
+        sink, leaves = source_of(target), bool(bits & EXTERNAL)
+        # A tool that fetches gives its address and whatever else it is given to a site.
+        asks_always = self.policy == "strict" or (leaves and bool(bits & UNTRUSTED))
         opened: list[tuple[Target, JudgedTarget]] = []
         for one in sorted(waiting, key=lambda one: not one.inside):  # texts first: names depend on them
             if names.knows(one, deletes=found.deletes, leaves=leaves):
                 continue
             naming = names.find(one, sink, deletes=found.deletes, leaves=leaves, clean=not opened)
             if naming is None:
-                if not strict or one.inside:
-                    if one.kind != "program":
-                        continue
+                if one.inside or not (asks_always or one.kind == "program"):
+                    continue
                 naming = TargetNaming("nowhere")
             opened.append((one, JudgedTarget(one.kind, one.value, one.parameter, *naming)))
         order = {one: place for place, one in enumerate(found.targets)}
         return sorted(opened, key=lambda each: order[each[0]])
 
     def _names_of(self, trails: tuple[Trail, ...]) -> TrailNames:
-        """Return the names in the texts of trails. Those of the last call are kept: they take milliseconds."""
+        """Return the names in the texts of trails. Those of the last call are kept: they take time."""
         state = tuple((trail.texts, trail.texts.version, len(trail.private)) for trail in trails)
         if self._names is None or self._names[0] != state:
             private = frozenset(source for trail in trails for source in trail.private)

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from tabane.guard.flows.addresses import unescaped
+from tabane.guard.flows.addresses import SPELLING, unescaped
 from tabane.guard.flows.targets import MAIL, Target, folded
 
 LONGEST_READ = 1 << 17
@@ -50,6 +50,9 @@ class KeptText(NamedTuple):
     listing: bool = False
     public: bool = False
     """A text of a source that is not its reader's own, such as a list of hotels, or may be an echo."""
+
+    homes: tuple[str, ...] = ()
+    """Hosts of the pages that it is from. Whoever reads a page does not mean to send something there."""
 
 
 class TrailTexts:
@@ -107,18 +110,17 @@ def _words(text: str) -> frozenset[str]:
 
 
 _AUTHORS = _words(
-    "from sender author owner organizer organiser creator createdby created_by postedby posted_by sentby sent_by "
-    "submitter reporter uploader uploadedby uploaded_by sharedby shared_by fromaddress from_address replyto "
-    "reply_to invitedby invited_by requester debtor payer"
+    "from sender author owner organizer organiser creator createdby created_by postedby posted_by "
+    "sentby sent_by submitter reporter uploader uploadedby uploaded_by sharedby shared_by fromaddress "
+    "from_address replyto reply_to invitedby invited_by requester debtor payer"
 )
 _IDENTITIES = _AUTHORS | _words(
-    "to cc bcc recipient recipients participant participants attendee attendees invitee invitees guest guests "
-    "user users username login handle nick display_name displayname real_name name channel channels room "
-    "group members member email emails mail address phone iban account accountnumber account_number beneficiary "
-    "payee creditor shared_with sharedwith collaborators assignee assignees id _id id_ uid uuid key number sha "
-    "filename file path hotel restaurant company airline city"
+    "to cc bcc recipient recipients participant participants attendee attendees invitee invitees guest "
+    "guests user users username login handle nick display_name displayname real_name name channel "
+    "channels room group members member email emails mail address phone iban account accountnumber "
+    "account_number beneficiary payee creditor shared_with sharedwith collaborators assignee assignees "
+    "id _id id_ uid uuid key number sha filename file path hotel restaurant company airline city"
 )
-_ID_FIELDS = _words("id _id id_ uid uuid key number sha")
 _ME = _words("me self you i myself owner 私 自分")
 _LONGEST_FIELD, _LONGEST_NAME = 200, 60
 _NAMED_ID = re.compile(r"(?:_|(?<=[a-z]))(?:[iI][dD]s?)$")
@@ -289,22 +291,21 @@ _SPOKEN = re.compile(
     r"space)\b|ドット|アットマーク|アット|ハイフン|点"
 )
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{12,400}={0,2}")
-_HEX_PAIRS = re.compile(r"(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[ ,:]?){8,200}")
+_HEX_PAIRS = re.compile(r"(?<![0-9A-Za-z])(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[ ,:]?){8,200}(?![0-9A-Za-z])")
 _MOST_TOKENS = 300
-_NATO = dict(
-    zip(
-        ("alpha alfa bravo charlie delta echo foxtrot golf hotel india juliet juliett kilo lima mike november oscar "
-         "papa quebec romeo sierra tango uniform victor whiskey xray yankee zulu zero one two three four five six "
-         "seven eight nine").split(),
-        "aabcdefghijjklmnopqrstuvwxyz0123456789", strict=True,
+_NATO = {word: word[0] for word in SPELLING if word not in ("dot", "dash")} | {
+    word: str(digit)
+    for digit, word in enumerate(
+        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
     )
-)  # fmt: skip
+}
 _NATO_WORD = re.compile(rf"\b(?:{'|'.join(_NATO)})\b")
 _COMMON = _words(
-    "gmail googlemail hotmail outlook yahoo icloud live proton protonmail mail email info support team office "
-    "admin contact hello sales service help noreply reply news example test http https html www com net org "
-    "github gitlab google docs drive slack discord index main home page user users file files document documents "
-    "data report readme notes note text send message important meeting please your from with this that"
+    "gmail googlemail hotmail outlook yahoo icloud live proton protonmail mail email info support team "
+    "office admin contact hello sales service help noreply reply news example test http https html www "
+    "com net org github gitlab google docs drive slack discord index main home page user users file "
+    "files document documents data report readme notes note text send message important meeting please "
+    "your from with this that"
 )
 _ALNUM = re.compile(r"[^\W_]+")
 _LEAST_RUN = 8
@@ -363,6 +364,7 @@ class TrailNames:
             self._texts.append((folded(whole), text))
             for value, fields in parsed.fields.items():
                 self._fields.setdefault(value, []).extend(fields)
+        self._homes = {host.removeprefix("www."): text for text in others for host in text.homes}
         self._compact: list[tuple[str, KeptText]] | None = None
 
     # -- known ---------------------------------------------------------------------------------------
@@ -384,9 +386,11 @@ class TrailNames:
         if target.kind != "host":
             return self._has(value, later=not deletes) or self._stands_in_own(value, self._public)
         name = target.name
+        host = name.partition("/")[0]
+        if host in self._homes:
+            return False
         if self._has(name):
             return True
-        host = name.partition("/")[0]
         if host == name or not self._has(host):
             return False
         # Many share a site: another address of it that a text of others names is theirs.
@@ -438,6 +442,8 @@ class TrailNames:
             return TargetNaming("record", asked.source, asked.tool) if asked is not None else None
         if fields and all(field.author != "other" for field in fields):
             return None
+        if target.kind == "host" and (origin := self._homes.get(target.name.partition("/")[0])) is not None:
+            return TargetNaming("record", origin.source, origin.tool)
         for text, origin in self._texts:
             if any(_stands_in(name, text) for name in names):
                 return TargetNaming("text", origin.source, origin.tool)
@@ -462,10 +468,14 @@ class TrailNames:
             return None if inner and clean else fields[0]
         foreign = [field for field in fields if field.author == "other"]
         if target.kind == "id":  # an answer goes to the author
-            foreign = [field for field in foreign if not all(map(self._has, field.authors))]
+            foreign = [field for field in foreign if not self._knows_author(field.authors)]
         if any(field.author != "other" for field in fields) and target.kind != "id":
             return None
         return foreign[0] if foreign else None
+
+    def _knows_author(self, authors: tuple[str, ...]) -> bool:
+        """Return whether the user named the author of a record: by each of its addresses, if it has any."""
+        return all(map(self._has, MAIL.findall(" ".join(authors)) or authors))
 
     def _disguised(self, target: Target, value: str) -> KeptText | None:
         bare = compact(target.name if target.kind == "host" else value)
@@ -475,9 +485,9 @@ class TrailNames:
         if target.kind == "account" and len(bare) > _LEAST_RUN:
             turned |= {bare[start : start + _LEAST_RUN] for start in range(len(bare) - _LEAST_RUN + 1)}
         parts = () if target.inside else _telling_parts(target, value)
-        for text, origin in self._compacted():
-            if any(each in text for each in turned):
-                return origin
+        for spelling, source in self._compacted():
+            if any(each in spelling for each in turned):
+                return source
         for text, origin in self._texts:
             if parts and all(_stands_in(part, text) for part in parts):
                 return origin
@@ -508,8 +518,9 @@ def _telling_parts(target: Target, value: str) -> tuple[str, ...]:
     if target.kind == "address":
         local, _, domain = value.partition("@")
         owner = domain.rpartition(".")[0].rpartition(".")[2]
-        words = [owner, *_ALNUM.findall(local)]
-    elif target.kind == "host":
+        parts = tuple(word for word in _ALNUM.findall(local) if len(word) > 2)
+        return (owner, *parts) if owner not in _COMMON or any(len(part) > 3 for part in parts) else ()
+    if target.kind == "host":
         words = [target.name.partition("/")[0].rpartition(".")[0].rpartition(".")[2]]
     elif target.kind == "path":
         words = [value.rpartition("/")[2]]
@@ -524,7 +535,7 @@ def _telling_parts(target: Target, value: str) -> tuple[str, ...]:
 def _spellings(text: str, raw: str) -> Iterator[str]:
     yield compact(text)
     yield compact(_SPOKEN.sub(" ", text))
-    letters = [_NATO[word] for word in _NATO_WORD.findall(text)[:2_000]]
+    letters = [_NATO[word] for word in _NATO_WORD.findall(text.replace("x-ray", "xray"))[:2_000]]
     if len(letters) > 3:
         yield "".join(letters)
     decoded = list(_decoded(raw))

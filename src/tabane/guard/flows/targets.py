@@ -80,7 +80,7 @@ _DOMAIN = re.compile(
     r"(?<![\w@./-])(?:[a-z0-9-]{1,63}\.){1,6}"
     r"(?:com|net|org|info|biz|io|dev|app|co|ai|me|xyz|site|online|top|link|shop|club|live|page|tech|cloud|ly|gl|"
     r"gg|to|cc|tv|ws|su|ru|cn|jp|kr|tw|in|de|uk|fr|it|es|nl|eu|us|ca|au|br|ch|at|pl|se|no|fi|cz|ua|tk|ml|ga)"
-    r"(?![\w-])(?:/[^\s\"'<>]*)?",
+    r"(?![\w-])(?:/[^\s\"'<>]*)?|(?<![\w@./-])(?:[a-z0-9-]{1,63}\.){1,6}[a-z]{2,24}/[^\s\"'<>]+",
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"[\d\s:.,/TZ+-]*|true|false|yes|no|none|null|[a-z]{1,2}", re.IGNORECASE)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from pathlib import Path
@@ -83,14 +83,16 @@ Deed = Literal[
     "upload",
     "delete",
     "pay",
+    "operate",
+    "contain",
     "execute",
     "control",
     "update",
     "create",
 ]
 """Effects of a tool. ``compute`` works on what it is given, ``fetch`` reads an address that the caller
-chooses, ``share`` gives others access, ``control`` moves something in the world, and ``pay`` spends or moves
-money or goods."""
+chooses, ``share`` gives others access, ``operate`` uses a page or app as a hand does, ``contain`` is a name
+without a verb, ``control`` moves something in the world, and ``pay`` spends or moves money or goods."""
 
 DEEDS: tuple[Deed, ...] = get_args(Deed)
 
@@ -117,7 +119,9 @@ def _objects(entry: str) -> frozenset[str]:
     return tool_words("objects", entry)
 
 
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u024f]+(?:'s)?|[0-9]+[a-z]*|[^\W\d_\u0000-\u024f]+")
+_PARTS = re.compile(
+    r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u024f]+(?:'s)?|[0-9]+[a-z]*|[^\W\d_\u0000-\u024f]+"
+)
 _SENTENCE = re.compile(r"[.。!?:\n]\s+|[。\n]|\.$")
 _WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _LONGEST_TEXT = 480
@@ -126,7 +130,9 @@ _LONGEST_NAME = 128
 _SHORTEST_SENTENCE = 4
 """Words, below which a line such as "Purpose:" is a heading. The sentence goes on with the next one."""
 
-_OWN_FILE = re.compile(r"\b(?:of the user|(?:the user's|your|my) own)\b|自分の|利用者の", re.IGNORECASE)
+_OWN_FILE = re.compile(r"\b(?:of the user(?!')|(?:the user's|your|my) own)\b|自分の|利用者の", re.IGNORECASE)
+_SHOWN = re.compile(r"\b(?:visible to|seen by|publicly|everyone|anyone)\b|公開", re.IGNORECASE)
+_SENDS_TOO = re.compile(r"\band (?:then )?(?:e-?mails?|sends?|texts?|posts?|publish(?:es)?) ", re.IGNORECASE)
 _OPENING = 6
 """Words of a description that may hold its verb: "This tool sends …"."""
 
@@ -165,15 +171,21 @@ class _Described:
     def takes_address(self) -> bool:
         return any(each.lower() in _objects("addresses") for each in self.parameters)
 
+    @property
+    def is_physical(self) -> bool:
+        """Whether it speaks of something that moves or heats, not of a phone or program."""
+        return bool(self.objects & _objects("physical") and not self.objects & _objects("not_physical"))
+
     def names(self, *entries: str) -> bool:
         """Return whether the name has one of these objects."""
         return any(self.name & _objects(entry) for entry in entries)
 
     def says(self, entry: str) -> bool:
         """Return whether the first sentence has one of these terms of a language without blanks."""
-        return not self.sentence.isascii() and any(
-            term in self.sentence for term in tool_words("terms", entry)
-        )
+        if self.sentence.isascii():
+            return False
+        said = self.sentence.lower()
+        return any(term in said for term in tool_words("terms", entry))
 
 
 def inferred_labels(facts: DescribedTool) -> CallLabels:
@@ -185,7 +197,7 @@ def inferred_labels(facts: DescribedTool) -> CallLabels:
     described = _Described(
         frozenset(named),
         frozenset(named[:end]),
-        frozenset((*named, *words_of(sentence))),
+        frozenset((*named, *words_of(sentence), *words_of(sentence.replace("'s ", " ")))),
         sentence,
         facts.parameters,
     )
@@ -195,6 +207,8 @@ def inferred_labels(facts: DescribedTool) -> CallLabels:
     for deed in _deeds_of(facts.name[:_LONGEST_NAME], named, sentence):
         bits, if_given = _BY_DEED[deed](described)
         found = found.with_labels(bits, "name", if_given)
+        if deed not in ("read", "contain", "compute", "fetch") and _SENDS_TOO.search(sentence):
+            found = found.with_labels(EXTERNAL | DESTRUCTIVE, "name")
     return found
 
 
@@ -237,8 +251,8 @@ def _deeds_of(name: str, named: list[str], sentence: str) -> Iterator[Deed]:
         yield unclear
     elif spoken is not None:
         yield spoken
-    elif (written := _term_deed(name)) is not None:
-        yield written
+    else:
+        yield _term_deed(name) or "contain"
 
 
 def _split_at_and(named: list[str]) -> Iterator[list[str]]:
@@ -282,6 +296,9 @@ def _term_deed(text: str) -> Deed | None:
     """Return what a sentence without blanks says, Japanese above all: its verb comes last."""
     if text.isascii():
         return None
+    text = text.lower()
+    if all(any(term in text for term in tool_words("terms", entry)) for entry in ("execute", "program")):
+        return "execute"  # "runs a command and returns its output"
     places = [
         (text.rfind(term) + len(term), len(term), deed)
         for deed in DEEDS
@@ -327,13 +344,26 @@ def _compute(tool: _Described) -> _Found:
     return _nothing()
 
 
+def _contain(tool: _Described) -> _Found:
+    """Return the labels of a tool without a verb, which is named after what it gives: hotel_reviews."""
+    found = _compute(tool)
+    return found if found[0] else _read(replace(tool, objects=tool.name, sentence=""))
+
+
+def _operate(tool: _Described) -> _Found:
+    if not tool.objects & _objects("browsers"):
+        return _nothing()
+    return UNTRUSTED | (EXTERNAL if tool.name & {"type", "fill", "press"} else 0), ()
+
+
 def _read(tool: _Described) -> _Found:
     if tool.takes_address and tool.objects & _objects("web"):
         return UNTRUSTED | EXTERNAL, ()
     own = _is_own_list(tool)
     hit = own or tool.objects & _objects("private") or tool.names("services") or tool.says("private")
     hit = hit or "knowledge graph" in tool.sentence.lower()
-    public = tool.names("public") or (tool.says("public") and not tool.names("private"))
+    public = tool.names("public") or "documentation" in tool.objects
+    public = public or (tool.says("public") and not tool.names("private"))
     is_private = hit and not (public and not tool.objects & _objects("owner"))
     return (PRIVATE if is_private else 0) | _untrusted(tool, own=own), ()
 
@@ -343,7 +373,7 @@ def _is_own_list(tool: _Described) -> bool:
     own = _objects("own_lists")
     if tool.head & own:
         others = _objects("untrusted") - _objects("services") | _objects("written_there")
-        return not (tool.head - own) & others
+        return not ((tool.head - own) & others or tool.objects & (_objects("said") | _objects("relations")))
     return tool.says("own_lists") and not tool.says("written")
 
 
@@ -353,9 +383,14 @@ def _untrusted(tool: _Described, *, own: bool) -> int:
         return UNTRUSTED
     if own:
         return 0
-    if tool.names("untrusted", "services") or tool.objects & _objects("received") or _opens_file(tool):
+    if (
+        tool.names("untrusted", "services")
+        or tool.objects & _objects("relations")
+        or tool.objects & _objects("received")
+        or _opens_file(tool)
+    ):
         return UNTRUSTED
-    if tool.head & _objects("own_lists") and tool.names("said_there"):
+    if tool.head & _objects("own_lists") and (tool.names("said_there") or tool.objects & _objects("said")):
         return UNTRUSTED
     if tool.name & (_objects("private") - _objects("containers")):
         return 0
@@ -391,7 +426,8 @@ def _send(tool: _Described) -> _Found:
 def _upload(tool: _Described) -> _Found:
     if tool.names("spoken"):
         return EXTERNAL | DESTRUCTIVE, ()
-    if tool.name & {"upload", "push"} or tool.takes_address:
+    is_sent = {"destination", "target", "to"} & set(tool.parameters) and tool.objects & _objects("outside")
+    if tool.name & {"upload", "push"} or tool.takes_address or is_sent:
         return EXTERNAL, ()
     return (EXTERNAL, tool.recipients) if tool.recipients else _nothing()
 
@@ -401,11 +437,12 @@ def _delete(tool: _Described) -> _Found:
 
 
 def _pay(tool: _Described) -> _Found:
-    return (EXTERNAL | DESTRUCTIVE if tool.name & {"send", "transfer"} else DESTRUCTIVE), ()
+    sent = tool.name & {"send", "transfer"} or any("recipient" in each.lower() for each in tool.parameters)
+    return (EXTERNAL | DESTRUCTIVE if sent else DESTRUCTIVE), ()
 
 
 def _execute(tool: _Described) -> _Found:
-    if not tool.objects & _objects("program") and not tool.says("program"):
+    if not tool.objects & (_objects("program") | _objects("sql")) and not tool.says("program"):
         return _nothing()
     if tool.objects & _objects("browsers"):
         return UNTRUSTED | EXTERNAL | (DESTRUCTIVE if tool.objects & _objects("unsafe") else 0), ()
@@ -414,19 +451,30 @@ def _execute(tool: _Described) -> _Found:
 
 def _control(tool: _Described) -> _Found:
     clear = any(_verbs("verbs").get(word) == "control" for word in tool.name)
-    return (DESTRUCTIVE, ()) if clear or tool.names("guarded") or tool.says("guarded") else _nothing()
+    moves = tool.names("guarded") or tool.is_physical or tool.says("guarded")
+    return (DESTRUCTIVE, ()) if clear or moves else _nothing()
 
 
 def _update(tool: _Described) -> _Found:
     if tool.names("guarded", "money", "decisions", "infrastructure") or tool.says("guarded"):
         return DESTRUCTIVE, ()
+    if "deploy" in tool.name or ("install" in tool.name and tool.objects & _objects("packages")):
+        return DESTRUCTIVE, ()
+    if tool.name & {"set", "adjust", "switch", "toggle"} and tool.is_physical:
+        return DESTRUCTIVE, ()
     if "merge" in tool.name and tool.names("merged"):
         return DESTRUCTIVE, ()
     if "apply" in tool.name and tool.objects & _objects("infrastructure"):
         return DESTRUCTIVE, ()
-    if tool.names("places"):
+    rewrites = tool.names("rewriting") and tool.names("spoken") and not tool.names("trivial", "drafts")
+    if rewrites or tool.names("places") or _is_shown(tool):
         return EXTERNAL, ()
     return (EXTERNAL, tool.recipients) if tool.recipients else _nothing()
+
+
+def _is_shown(tool: _Described) -> bool:
+    """Return whether others see what is written: it says so, or it is in a repository of a service."""
+    return bool(_SHOWN.search(tool.sentence)) or bool({"repo", "repository"} & set(tool.parameters))
 
 
 def _create(tool: _Described) -> _Found:
@@ -434,7 +482,9 @@ def _create(tool: _Described) -> _Found:
         return _nothing()
     if tool.names("money", "guarded") or tool.says("guarded"):
         return (DESTRUCTIVE | EXTERNAL if tool.names("places") else DESTRUCTIVE), ()
-    if tool.names("spoken", "places") or tool.says("spoken"):
+    if tool.names("calls") and any(set(words_of(each)) & _objects("phones") for each in tool.parameters):
+        return EXTERNAL | DESTRUCTIVE, ()
+    if tool.names("spoken", "places") or tool.says("spoken") or _is_shown(tool):
         return EXTERNAL, ()
     return (EXTERNAL, tool.recipients) if tool.recipients else _nothing()
 
@@ -448,6 +498,8 @@ _BY_DEED: dict[Deed, Callable[[_Described], _Found]] = {
     "upload": _upload,
     "delete": _delete,
     "pay": _pay,
+    "operate": _operate,
+    "contain": _contain,
     "execute": _execute,
     "control": _control,
     "update": _update,

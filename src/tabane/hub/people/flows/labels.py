@@ -15,6 +15,9 @@ from tabane.wire.json import InvalidJson, fields, member
 MOST_KEPT = 20_000
 """Targets whose labels are kept."""
 
+MOST_TOOLS = 200
+"""Tools of a server that are looked at for the labels of its resources. More of them may read anything."""
+
 
 class TargetLabels:
     """Knows the labels of call targets.
@@ -62,7 +65,7 @@ class TargetLabels:
             tool = self._gateway.catalog.get(target.name)
             named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
             return labels_of_tool(named if tool is None else described_tool(tool), facts, self._table)
-        if target.kind == "resource":
+        if target.kind in ("resource", "prompt"):
             return self._of_resource(target.server, facts)
         return NO_LABELS.with_labels(facts.change.added, "settings")
 
@@ -72,14 +75,18 @@ class TargetLabels:
             return NO_ROLES
         tool = self._gateway.catalog.get(target.name) if target.kind == "tool" else None
         named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
-        return roles_of_tool(
-            named if tool is None else described_tool(tool), _server_facts(server), self._table
-        )
+        facts = named if tool is None else described_tool(tool)
+        return roles_of_tool(facts, _server_facts(server), self._table)
 
     def _of_resource(self, server: str, facts: ServerFacts) -> CallLabels:
-        """Return the labels of a resource: those of all that the server's tools read."""
+        """Return the labels of a resource or prompt: those of all that the server's tools read."""
         found = NO_LABELS.with_labels(facts.change.added, "settings")
-        for tool in self._gateway.catalog.of_server(server):
+        left = READ_LABELS & ~facts.change.removed
+        for number, tool in enumerate(self._gateway.catalog.of_server(server)):
+            if not left & ~found.bits:
+                break
+            if number == MOST_TOOLS:
+                return found.with_labels(left, "name")
             for bit, origin in labels_of_tool(described_tool(tool), facts, self._table).origins:
                 if bit & READ_LABELS and not bit & facts.change.removed:
                     found = found.with_labels(bit, origin)
