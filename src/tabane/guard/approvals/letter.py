@@ -160,7 +160,7 @@ def letter_of(
         earlier=tuple(each.render(lang) for each in _earlier(earlier, shown, now)),
         who=tuple(each.render(lang) for each in _who(approval)),
         approve=say("Approve: the call is made once, with exactly these values.").render(lang),
-        remember=tuple(_remembered(approval, pair).render(lang) for pair in approval.pairs),
+        remember=tuple(say("From now on: {what}", what=pair_words(pair)).render(lang) for pair in approval.pairs),
         refuse=say("Refuse: it is not made, and the same call is refused for ten minutes.").render(lang),
     )
 
@@ -274,18 +274,6 @@ def _named_before(target: JudgedTarget) -> Message:
     return say("{target} is named in nothing that was read.", target=value)
 
 
-def _remembered(approval: Approval, pair: str) -> Message:
-    """Return what is allowed from now on with a pair: a tool and what it reaches, or two servers."""
-    tool, _, target = pair.partition(">")
-    if tool != approval.binding.tool:
-        return say("Allow from now on: {what}", what=pair_words(pair))
-    return say(
-        "Allow from now on: calls of {tool} for {target} are made without asking.",
-        tool=_name(tool),
-        target=_word(target),
-    )
-
-
 def _objections(shown: ShownArguments) -> Iterator[Message]:
     if shown.lookalike:
         yield say("An address in it looks like another address.")
@@ -316,12 +304,21 @@ def source_words(source: str) -> Message:
 
 
 def pair_words(pair: str) -> Message:
-    """Return what is allowed by a pair such as ``pages>mail``."""
-    source, _, sink = pair.partition(">")
+    """Return what is allowed by ``mail__send>bob@example.com``, or by a pair such as ``pages>mail``."""
+    first, _, second = pair.partition(">")
+    if "__" in first or first == "*" or second in ("*", "-") or any(mark in second for mark in "@./"):
+        tool, target = _name(first), _word(second)
+        if second == "*":
+            return say("Calls of {tool} are made without asking.", tool=tool)
+        if second == "-":
+            return say("Calls of {tool} that name nothing are made without asking.", tool=tool)
+        if first == "*":
+            return say("Calls for {target} are made without asking.", target=target)
+        return say("Calls of {tool} for {target} are made without asking.", tool=tool, target=target)
     return say(
         "After {source} was read, calls of {sink} are made without asking.",
-        sink=source_words(sink),
-        source=source_words(source),
+        sink=source_words(second),
+        source=source_words(first),
     )
 
 
