@@ -89,17 +89,18 @@ def _arguments(row: dict[str, Any]) -> str:
 
 
 def _why(row: dict[str, Any]) -> str:
+    """Return the first reason. `tabane approve ID --show` has all."""
     letter = row.get("letter")
-    return " ".join([*letter["against"], *letter["reasons"]] if letter else row["reasons"])
+    return str(next(iter([*letter["against"], *letter["reasons"]] if letter else row["reasons"]), ""))
 
 
 _COLUMNS = (
     Column(say("id"), "id"),
     Column(say("tool"), "tool"),
-    Column(say("arguments"), _arguments),
     Column(say("state"), "state"),
     Column(say("asked"), lambda row: local_second(row["asked"])),
     Column(say("reason"), _why),
+    Column(say("arguments"), _arguments),
     Column(say("client"), lambda row: row["client"] or row["label"] or row["holder"]),
 )
 

@@ -367,8 +367,9 @@ def _form_of(token: str) -> AddressForm | None:
     seen = f"{local}@{unicode}" if local else unicode
     like = skeleton(seen)
     is_like = like.isascii() and not seen.isascii() and like != (f"{local}@{other}" if local else other)
-    shown, other = "".join(visible_parts(seen)[0]), "".join(visible_parts(other)[0])
+    other = "".join(visible_parts(other)[0])
     if is_like:
+        shown = "".join(each if each.isascii() else f"\u27e8U+{ord(each):04X}\u27e9" for each in seen)
         note = say(
             "{address} is not {like}, although it looks like it: its host is {host}.",
             address=shown, like=like, host=written if written.isascii() else other,

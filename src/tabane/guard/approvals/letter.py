@@ -278,7 +278,7 @@ def _remembered(approval: Approval, pair: str) -> Message:
     """Return what is allowed from now on with a pair: a tool and what it reaches, or two servers."""
     tool, _, target = pair.partition(">")
     if tool != approval.binding.tool:
-        return say("Allow from now on: {what}", what=pair_words(pair))
+        return say("Allow from now on. {what}", what=pair_words(pair))
     return say(
         "Allow from now on: calls of {tool} for {target} are made without asking.",
         tool=_name(tool),
@@ -450,7 +450,7 @@ def _field_lines(field: LetterField, lang: Lang, columns: int, longest: int) -> 
         if cut:
             yield "      … " + say("{count:,} more {count:character|characters}", count=cut).render(lang)
     for note in field.notes:  # with an address in it that somebody else chose
-        yield from (f"      ! {part}" for part in split_columns(note, columns - 8))
+        yield from (f"      ! {part}" for part in _split_words(note, columns - 8))
 
 
 def _is_turned(text: str) -> bool:
@@ -465,6 +465,18 @@ def width(text: str) -> int:
 
 def _columns_of(sign: str) -> int:
     return 2 if unicodedata.east_asian_width(sign) in "WFA" else 1
+
+
+def _split_words(text: str, columns: int) -> Iterator[str]:
+    """Split a sentence into lines of at most so many columns: between its words, if they are short enough."""
+    line = ""
+    for word in text.split(" "):
+        if line and width(line) + 1 + width(word) > columns:
+            yield from split_columns(line, columns)
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    yield from split_columns(line, columns)
 
 
 def split_columns(line: str, columns: int) -> Iterator[str]:
