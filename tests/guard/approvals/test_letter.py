@@ -147,6 +147,25 @@ def test_a_parameter_that_reaches_somebody_is_shown_as_a_recipient() -> None:
     assert (first.name, first.role) == ("zielperson", "recipient")
 
 
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        (
+            ("mail__send_email>a@b.example", "mail__send_email>c@d.example"),
+            ["for a@b.example, c@d.example are made"],
+        ),
+        (("mail__send_email>-",), ["calls of mail__send_email are made without asking."]),
+        (("mail__send_email>a, or anybody",), ['for "a, or anybody" are made']),
+        (("pages>mail", "pages>files"), ["After web pages was read, calls of mail", "calls of files are"]),
+        ((), []),
+    ],
+)
+def test_it_says_what_is_allowed_from_now_on(pairs: tuple[str, ...], said: list[str]) -> None:
+    remember = letter(approval({}, pairs=pairs)).remember
+    assert len(remember) == len(said)
+    assert all(words in line for words, line in zip(said, remember, strict=True))
+
+
 def margin(text: str) -> list[str]:
     return [line for line in text.split("\n") if not line.startswith("    ")]
 

@@ -271,11 +271,7 @@ def _leaves(value: _Members, schema: object, role_of: RoleOfName, recipients: fr
             continue
         text = _written(part)
         kind = _kind(text, is_text=type(part) is str)
-        role: FieldRole = "body"
-        if kind != "long" and path.partition(".")[0] in recipients:
-            role = "recipient"
-        elif len(found) < MOST_RANKED:
-            role = _role(path, part, kind, role_of)
+        role = _role(path, part, kind, role_of, recipients) if len(found) < MOST_RANKED else "body"
         found.append(_Leaf(path, text, role, kind, about, twice))
     return found
 
@@ -303,7 +299,9 @@ RoleOfName = Callable[[str], str]
 """Returns what a parameter is for, by its name: recipient, place, object, content, value or option."""
 
 
-def _role(path: str, value: object, kind: FieldKind, role_of: RoleOfName) -> FieldRole:
+def _role(
+    path: str, value: object, kind: FieldKind, role_of: RoleOfName, recipients: frozenset[str]
+) -> FieldRole:
     """Return what a field is for, by its name, those of the fields around it, and its value."""
     names = [each for each in path[-MOST_WORDS:].split(".") if each and not each.isdigit()]
     roles = [role_of(each) for each in names]
@@ -311,7 +309,8 @@ def _role(path: str, value: object, kind: FieldKind, role_of: RoleOfName) -> Fie
         return "body" if kind == "long" else "other"
     first = value[0] if isinstance(value, list) and value else value
     is_address = type(first) is str and (_MAIL.fullmatch(first) or _LINK.fullmatch(first))
-    if is_address or "recipient" in roles or "place" in roles:
+    is_known = kind != "long" and roles[-1:] != ["content"] and not recipients.isdisjoint(names)
+    if is_address or is_known or "recipient" in roles or "place" in roles:
         return "recipient"
     if kind == "long":
         return "body"
@@ -367,8 +366,9 @@ def _form_of(token: str) -> AddressForm | None:
     seen = f"{local}@{unicode}" if local else unicode
     like = skeleton(seen)
     is_like = like.isascii() and not seen.isascii() and like != (f"{local}@{other}" if local else other)
-    shown, other = "".join(visible_parts(seen)[0]), "".join(visible_parts(other)[0])
+    other = "".join(visible_parts(other)[0])
     if is_like:
+        shown = "".join(each if each.isascii() else f"\u27e8U+{ord(each):04X}\u27e9" for each in seen)
         note = say(
             "{address} is not {like}, although it looks like it: its host is {host}.",
             address=shown, like=like, host=written if written.isascii() else other,
