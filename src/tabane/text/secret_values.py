@@ -113,8 +113,8 @@ _TOKENS = lazy_pattern(
     r"|[srp]k_(?:live|test)_|whsec_|sk-|npm_|pypi-|hf_|tbn_|SG\.|r8_|gsk_|xai-|dckr_(?:pat|oat)_|shp(?:at|ca|pa|ss)_"
     r"|do[opr]_v1_|lin_(?:api|oauth)_|ntn_|sb[ps]_|hv[sbr]\.|PMAK-|figd_|glsa_|NRAK-|pat[A-Za-z0-9]{14}\.|phc_|phx_"
     r"|rubygems_|sq0[a-z]{3}-|EAA[A-Z]|dapi|tskey-|pul-|dp\.(?:pt|st|ct)\.|nvapi-|ATATT3|ATCTT3|AGE-SECRET-KEY-1"
-    r"|xprv|PRIVATE-KEY-|sntrys_|vercel_|fly_|FlyV1|key_live_|rk-|pplx-|whk_|cfut_|api_live_|oauth2?_)"
-    r"[\w+/=~-]{8,}(?:\.[\w-]+){0,4}"
+    r"|xprv|PRIVATE-KEY-|sntrys_|vercel_|fly_|FlyV1|key_live_|rk-|pplx-|whk_|cfut_|api_live_)"
+    r"(?=[\w+/=~-]{0,200}[0-9A-Z])[\w+/=~-]{8,}(?:\.[\w-]+){0,4}"
     r"|(?:SK|AC)[0-9a-f]{32}|(?:key|pubkey|priv)-[0-9a-f]{32}|secret_[A-Za-z0-9]{32,}"
     r"|eyJ[\w-]{8,}(?:\.[\w-]*){0,4}|\d{6,12}:[A-Za-z0-9_-]{30,})"
 )
@@ -219,7 +219,7 @@ def _has_luhn_digit(number: str) -> bool:
 
 _LETTER = r"0-9A-Za-z_\u00c0-\u024f\u0370-\u1fff"
 _CORES = (
-    "pass", "pwd", "pw", "secret", "token", "key", "cred", "auth", "cookie", "pin", "pat", "otp", "cvv", "cvc", "code",
+    "pass", "pwd", "pw", "secret", "token", "key", "cred", "auth", "pin", "pat", "otp", "cvv", "cvc", "code",
     "contrase", "wort", "wachtwoord", "haslo", "heslo", "mdp", "senha", "clave", "palavra", "parola", "mnemonic", "phrase",
     "words", "number", "nummer", "ssn", "social security", "national insurance", "ni no", "nino", "verifier", "login", "session",
     "connection", "geheim", "salasana", "adgangskode", "kata sandi", "digo de ", "tan", "sas", "sifre",
@@ -252,10 +252,10 @@ _WORD_BEFORE = re.compile(r"(?<![^\W_])(mots? de|[\w-]{2,20})[ ]\Z")
 _BEFORE = re.compile(rf"[{_LETTER}.-]{{1,60}}\Z")
 _AFTER = re.compile(rf"[{_LETTER}.-]{{0,40}}")
 
-_CLOSERS = r"(?:\\{0,8}[\"'`*’”」』)\]]){0,4}"
+_CLOSERS = r"(?:\\{0,8}[\"'`*’”」』\]]){0,4}"
 _ASSIGNED = lazy_pattern(
     _CLOSERS + r"\s{0,8}(?::\s{0,4}(?:str|string|text|bytes|&str|SecretStr)\s{0,4}=\s{0,4}|=>|:=|===?|->|<<<|[=:：＝→⇒])[ \t]{0,8}"
-    r"(?:[|>][+-]?[ \t]*)?(?:\r?\n[ \t]{1,40}(?:-[ \t]+)?)?(?:f|r|b|new\s+\w{1,30}\()?",
+    r"(?:[|>][+-]?[ \t]*\r?\n[ \t]{1,40})?(?:[frb](?=[\"'])|new\s+\w{1,30}\()?",
 )
 _CALLED = lazy_pattern(r"(?:['\"]\s{0,4},\s{0,4}|\(\s{0,4}|\(['\"]\s{0,4},?\s{0,4})(?=[\"'])")
 _QUOTED_VALUE = re.compile(
@@ -280,7 +280,10 @@ _NEXT_LINE = re.compile(r"[ \t]*\r?\n[ \t]*(?P<value>\S+)[ \t]*(?:\r?\n|\Z)")
 _TRAILING = ".,;:!?)]}'\"`*。、，！？」』）"
 
 _CODE_NAME = re.compile(r"(?i)c[óo]digo|geheimzahl|pin|otp|tan|cv[vc]|code|コード|番号|ナンバー|验证|驗證|인증|ssn|social|insurance|\bni\b|nino|card")
-_PHRASE_NAME = re.compile(r"(?i)phrase|mnemonic|words?$|フレーズ|ニーモ|合言葉|助记|助記")
+_NO_WORD = re.compile(r"(?i)^pass$|^auth\w*$|creds?$|keys?$|tokens?$|[a-rt-z]s$|login$|トークン|キー|シークレ|令牌|密钥|密鑰|토큰")
+"""Names of secrets that are no ordinary words, and of several secrets."""
+
+_PHRASE_NAME = re.compile(r"(?i)phrase|mnemonic|(?:seed|recovery|backup|secret)[ _-]?words?$|フレーズ|ニーモ|合言葉|助记|助記")
 _PERSON_NAME = re.compile(r"(?i)ssn|social|insurance|\bni\b|nino|card|ナンバー|個人番号|カード番号|身份证")
 _PERSON_NUMBER = re.compile(r"[A-Z]{0,2}(?:[ -]?\d){4,19}(?:[ -]?[A-DX](?![A-Za-z]))?")
 _MANY = re.compile(r"(?i)codes|コード|キー|words")
@@ -319,7 +322,7 @@ _FORMULA = re.compile(r"[\w.]+(?:[=!<>]=?|\+|\*)[\w.]*")
 
 def is_random(value: str) -> bool:
     """Return whether a word is no word, number, date, path or address: letters with digits or signs."""
-    if len(value) < 5 or len(value) > 500 or _COMMON.fullmatch(value):
+    if len(value) < 5 or len(value) > 500 or not value.isascii() or _COMMON.fullmatch(value):
         return False
     letters = any(character.isalpha() for character in value)
     digits = any(character.isdigit() for character in value)
@@ -378,7 +381,8 @@ def _values_of(text: str, low: str, name: str, start: int, end: int) -> Iterator
     if name.lower() == "login":
         return
     if called := _CALLED.match(text, end):
-        if (value := _value_span(text, called.end())) and _is_plausible(text[slice(*value)]):
+        value = _value_span(text, called.end())
+        if value and (is_random(inner := text[slice(*value)]) or ("," not in called[0] and _is_plausible(inner))):
             yield value
         return
     if text[start - 1 : start] in ("<", ":") and "<" in text[max(0, start - 40) : start]:
@@ -406,7 +410,7 @@ def _assigned(text: str, name: str, start: int, at: int) -> Iterator[Span]:
     """Yield the value of an assignment that begins at ``at``, and further ones of a list."""
     span = _value_span(text, at)
     if span is None:
-        if pair := _USER_AND_PASSWORD.match(text, at):
+        if name.lower() != "login" and (pair := _USER_AND_PASSWORD.match(text, at)):
             yield pair.span(1)
         yield from _listed(text, name, at)
         return
@@ -419,13 +423,26 @@ def _assigned(text: str, name: str, start: int, at: int) -> Iterator[Span]:
             if rest and (_PHRASE_NAME.search(name) or (len(rest[0].split()) <= 6 and not re.search(r"[.,!?。、] |[.!?。]$", rest[0]))):
                 span = span[0], max(span[1], rest.end())
         elif re.search("(?i)cred|login", name):
-            pair = re.compile(r"\s{0,2}[/|:,]\s{0,2}([^\s,;]{3,100})").match(text, span[1])
-            if pair:
+            pair = re.compile(r"\s{0,2}[/|:]\s{0,2}([^\s,;]{3,100})").match(text, span[1])
+            if pair and is_random(pair[1]):
                 yield pair.span(1)
+        if _is_prose(text, *span):
+            return
     if re.search("(?i)^login$", name):
         return
     yield span
     yield from _listed(text, name, span[1])
+
+
+_TYPES = frozenset("str int bytes bool string number integer boolean object array list dict none any optional".split())
+
+
+def _is_prose(text: str, start: int, end: int) -> bool:
+    """Return whether what follows a colon is a type, a bracket or the beginning of a sentence."""
+    value = text[start:end].lower()
+    if value in _TYPES or not any(character.isalnum() for character in value):
+        return len(value) < 8
+    return value in _STOP and re.match(r"[ \t]+[^\W\d]+[ \t]+[^\W\d]+", text[end : end + 60]) is not None
 
 
 _USER_AND_PASSWORD = lazy_pattern(r"""\(\s{0,4}["'][^"'\n]{0,100}["']\s{0,4},\s{0,4}["']([^"'\n]{1,200})""")
@@ -463,10 +480,11 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
     """Return the value in a sentence, if it is one. ``direct`` says that a verb announces it."""
     if text[at] in "\"'`「『“‘":
         span = _value_span(text, at)
-        return span if span and direct and len(text[slice(*span)]) >= 3 else (span if span and is_random(text[slice(*span)]) else None)
+        value = text[slice(*span)] if span else ""
+        return span if is_random(value) or _is_code(name, value) or (direct and text[at] != "`" and len(value) >= 3) else None
     if _PHRASE_NAME.search(name) and direct:
         rest = re.compile(r"[^\n.;\"'」。]{3,400}").match(text, at)
-        if rest and (len(rest[0].split()) >= 9 or not _starts_with_stop(rest[0])):
+        if rest and _is_phrase(rest[0].split()):
             return rest.span()
     if _PERSON_NAME.search(name) and (number := _PERSON_NUMBER.match(text, at)):
         return number.span()
@@ -479,15 +497,17 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
         return span
     if re.fullmatch(r"(?i)(?:0x)?[0-9a-f]{32,}", value):
         return span
-    if not direct or len(value) < 4 or value.lower() in _STOP or not value.isalpha() or value.lower().endswith(_ENDINGS):
+    if not direct or _NO_WORD.search(name) or len(value) < 4 or value.lower() in _STOP or not value.isalpha() or value.lower().endswith(_ENDINGS):
         return None
     rest = text[span[1] : span[1] + 12]
     ends = not rest.strip() or rest[:1] in ".,;!?。、\n" or text[at - 1] >= "\u2e80" or re.match(r"\s*(?:です|だ|に|で|입니다|$)", rest)
     return span if ends and not (value.isupper() and len(value) <= 6) else None
 
 
-def _starts_with_stop(text: str) -> bool:
-    return text.split(None, 1)[0].lower().strip(_TRAILING) in _STOP
+def _is_phrase(words: list[str]) -> bool:
+    """Return whether words are those of a passphrase: several without an order, as in no sentence."""
+    usual = sum(word.lower() in _STOP or word.lower().endswith(_ENDINGS) for word in words)
+    return len(words) >= 4 and usual * 4 <= len(words) and all(map(str.isalpha, words))
 
 
 _CONNECTORS = frozenset("is as was for ist als es como est comme é è = が を は".split())
@@ -539,7 +559,7 @@ def _markup(text: str, names: SecretNames) -> Iterator[Span]:
 
 _CELL = re.compile(r'\s*("(?:[^"]|"")*"|[^"]*)\s*')
 _SEPARATORS = ("|", "\t", ";", ",")
-_HEAD_CELL = re.compile(r"[\w .'\"`*-]{0,40}")
+_HEAD_CELL = re.compile(r"[\w .-]{1,40}")
 
 
 def _tables(text: str, names: SecretNames) -> Iterator[Span]:
@@ -547,23 +567,34 @@ def _tables(text: str, names: SecretNames) -> Iterator[Span]:
     columns: list[int] = []
     separator, count, at = "", 0, 0
     for line in text.splitlines(keepends=True):
-        if separator and line.count(separator) >= count > 0 and line.strip():
-            if separator != "|" or not re.fullmatch(r"[\s|:-]+", line):
-                cells = _cells(line, separator)
-                for column in columns:
-                    if column < len(cells):
-                        start, end = cells[column]
-                        if line[start:end].strip():
-                            yield at + start, at + end
-        else:
-            separator, count, columns = "", 0, []
-            if len(line) <= 2000:
-                for each in _SEPARATORS:
-                    found = _header(line, each, names)
-                    if found:
-                        separator, count, columns = each, line.count(each), found
-                        break
+        if not separator or line.count(separator) != count:
+            separator, count, columns = next(
+                ((each, line.count(each), _header(line, each, names)) for each in _SEPARATORS if _is_header(line, each)),
+                ("", 0, []),
+            )
+        elif columns and (separator != "|" or not re.fullmatch(r"[\s|:-]+", line)):
+            cells = _cells(line, separator)
+            for start, end in (cells[column] for column in columns):
+                if end > start:
+                    yield at + start, at + end
+        elif not columns and separator != "|" and _is_header(line, separator):
+            columns = _header(line, separator, names)
         at += len(line)
+
+
+def _is_header(line: str, separator: str) -> bool:
+    if separator not in line or len(line) > 2000:
+        return False
+    heads = [line[slice(*cell)] for cell in _cells(line, separator)]
+    heads = heads[1:-1] if separator == "|" else heads
+    return len(heads) > (separator == ",") and all(_HEAD_CELL.fullmatch(head) and len(head.split()) <= 3 for head in heads)
+
+
+def _header(line: str, separator: str, names: SecretNames) -> list[int]:
+    if not may_name_secrets(line):
+        return []
+    heads = [line[slice(*cell)] for cell in _cells(line, separator)]
+    return [at for at, head in enumerate(heads) if head in names and (head.isascii() or len(head) <= 12)]
 
 
 def _inserted(text: str, names: SecretNames) -> Iterator[Span]:
@@ -575,15 +606,6 @@ def _inserted(text: str, names: SecretNames) -> Iterator[Span]:
             for column in columns:
                 if column < len(cells):
                     yield row.start(1) + cells[column][0], row.start(1) + cells[column][1]
-
-
-def _header(line: str, separator: str, names: SecretNames) -> list[int]:
-    if separator not in line or not may_name_secrets(line):
-        return []
-    heads = [line[slice(*cell)] for cell in _cells(line, separator)]
-    if any(not _HEAD_CELL.fullmatch(head) or len(head.split()) > 3 for head in heads):
-        return []
-    return [at for at, head in enumerate(heads) if head.strip(" *`\"'") in names]
 
 
 def _cells(line: str, separator: str) -> list[Span]:
