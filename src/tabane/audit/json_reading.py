@@ -143,7 +143,7 @@ class JsonReading:
         name = _string_content(token["string"])
         folded = name.casefold()
         self._pair = (
-            "name" if folded in PAIR_NAMES else "value" if folded in PAIR_VALUES
+            "name" if folded in PAIR_NAMES else "type" if folded == "type" else "value" if folded in PAIR_VALUES
             else "weak" if folded in WEAK_PAIR_VALUES else ""
         )  # fmt: skip
         self._hide_next = name in self._names
@@ -161,8 +161,8 @@ class JsonReading:
         if parent is None or parent.is_list or not pair:
             return
         at = len(self._out) - 1
-        if pair == "name":
-            if names_secret(content, self._names):
+        if pair in ("name", "type"):
+            if (pair == "name" or "pass" in content.lower()) and names_secret(content, self._names):
                 parent.pair_is_secret = True
                 for start, end, _ in reversed(parent.pending):
                     self._out[start:end] = [_HIDDEN_TOKEN]
@@ -217,8 +217,11 @@ class JsonReading:
             else:
                 self._hide_word(closed, at)
         for at, word in enumerate(words[:MOST_WORDS]):
-            if at + 1 < len(words) and names_secret(word, self._names) and is_random(words[at + 1]):
-                self._hide_word(closed, at + 1)
+            if at + 1 < len(words) and names_secret(word, self._names):
+                far = at + 2 < len(words) and (words[at + 1] in ("=", ":", "is") or word.lower() == "auth")
+                for beside in (at + 1, at + 2) if far else (at + 1,):
+                    if is_random(words[beside]):
+                        self._hide_word(closed, beside)
 
     def _hide_word(self, closed: _Container, at: int) -> None:
         if closed.words is not None and closed.words[at] not in ("null", "true", "false"):

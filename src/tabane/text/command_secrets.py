@@ -16,7 +16,8 @@ _FLAGS = {
     "helm twine cf ibmcloud useradd usermod",
     "-p…": "mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlpump mysqlsh mariadb mariadb-dump "
     "mariadb-admin mariadb-import mariadb-check mycli 7z 7za 7zr sshpass",
-    "-P": "zip unzip zipcloak sqlcmd bcp osql tsql isql ipmitool mosquitto_pub mosquitto_sub",
+    "-N": "ssh-keygen",
+    "-P": "ssh-keygen zip unzip zipcloak sqlcmd bcp osql tsql isql ipmitool mosquitto_pub mosquitto_sub",
     "-a": "redis-cli valkey-cli keydb-cli",
     "-w": "ldapsearch ldapmodify ldapadd ldapdelete ldapwhoami ldappasswd ldapcompare",
     "-A": "snmpwalk snmpget snmpset snmpbulkwalk snmptrap",
@@ -33,8 +34,8 @@ _USERS = {
     "--user": ":curl ,lftp",
     "--proxy-user": ":curl",
     "-U": ":curl %smbclient %rpcclient %net %smbget :smbmap",
-    "-a": ":http :https",
-    "--auth": ":http :https",
+    "-a": ":http :https :httpie",
+    "--auth": ":http :https :httpie",
 }
 """Where a command takes a user and a secret, and what separates them."""
 

@@ -40,7 +40,7 @@ def has_run(text: bytes) -> bool:
 _HINTS = (
     "pw", "code", "mnemonic", "pin", "auth", "cred", "cookie", "otp", "bearer", "basic", "cvv", "cvc", "wort", "mdp",
     "parola", "haslo", "ssn", "social", "insurance", "ni num", "nino", "session", "sig", "login", "@", "hooks", "heslo",
-    "log in", "sign in", "net use", " /p:", "add_user", "identified", ":*:", ":5432:", ":5433:", ":6432:",
+    "geheim", "kode", "salasana", "tan:", " tan ", "seed", "log in", "sign in", "net use", " /p:", "add_user", "identified", ":*:", ":5432:", ":5433:", ":6432:",
 )  # fmt: skip
 """A text in ASCII with a secret that is no long run and no card number contains one of these, or a flag."""
 
@@ -51,9 +51,9 @@ _ADJACENT = bytes(
 _DIGITS_ALONE = bytes(ord("0") if 48 <= byte < 58 else byte for byte in range(256))
 
 _HINTS_BEYOND_ASCII = lazy_pattern(
-    r"パス|暗証|秘密|トークン|認証|確認コ|合言葉|キー|コード|フレーズ|ニーモ|ナンバー|個人番|カード|シークレ|接続文字"
-    r"|密|口令|令牌|私钥|私鑰|验证|驗證|助记|助記|身份证|비밀|암호|토큰|인증|주민|카드|парол|Парол|ПАРОЛ|секрет|пин"
-    r"|contraseñ|CONTRASEÑ|has[łŁ]|HASŁO|código|código|lösen|jelsz|şifre|Şifre|مرور|पास|mật|รห|סיסמ|κωδικ|[！-～]"
+    r"pw|パス|暗証|秘密|トークン|認証|確認コ|合言葉|キー|コード|フレーズ|ニーモ|ナンバー|個人番|カード|シークレ|接続文字"
+    r"|密|口令|令牌|私钥|私鑰|验证|驗證|助记|助記|身份证|비밀|암호|토큰|인증|주민|카드|비번|парол|секрет|пин"
+    r"|contraseñ|hasł|código|código|lösen|jelsz|şifre|مرور|سر|पास|mật|รห|סיסמ|κωδικ|[！-～]"
 )
 
 _NINE_DIGITS = b"0" * 9
@@ -84,7 +84,7 @@ def may_name_secrets(text: str, marks: bool = True) -> bool:
         for hint in _HINTS:
             if hint in low:
                 return True
-    return not text.isascii() and _HINTS_BEYOND_ASCII.search(text) is not None
+    return not text.isascii() and _HINTS_BEYOND_ASCII.search(low) is not None
 
 
 def _has_password(low: str) -> bool:
@@ -129,7 +129,7 @@ _PRIVATE_KEY = lazy_pattern(
     re.DOTALL,
 )
 _PUTTY_KEY = lazy_pattern(r"Private-Lines: \d+\s+(\S.*)", re.DOTALL)
-_URL_PASSWORD = lazy_pattern(r"://[^\s/?#@:]{0,200}:([^\s/?#]{1,500})(?=@)")
+_URL_PASSWORD = lazy_pattern(r"://[^\s/?#@:]{0,200}:([^\s/\"'<>\\]{1,500})(?=@)")
 _URL_TOKEN = lazy_pattern(r"://([^\s/?#@:]{16,500})(?=@)")
 _ORACLE = lazy_pattern(r"jdbc:oracle:\w{1,10}:[^\s/@]{1,100}/([^\s@]{1,200})@")
 _HOOKS = lazy_pattern(
@@ -148,7 +148,7 @@ _HEADER = lazy_pattern(
 )
 _SCHEME = lazy_pattern(r"\b(bearer|basic|digest|apikey)\s+([A-Za-z0-9._~+/=-]{4,})", re.IGNORECASE)
 _QUERY = lazy_pattern(
-    r"(?:^|[?&;\s\"'])(?:(?:X-(?:Amz|Goog|Oss|Cos)-)?(?:sig|signature|security-token|credential)|sig|hmac|hash|code|state_token"
+    r"(?:^|[?&;\s\"'])(?:(?:X-(?:Amz|Goog|Oss|Cos)-)?(?:sig|signature|security-token|credential)|sig|hmac|hash|code|state_token|[\w.]{0,20}(?:sessid|sessionid|\.sid)"
     r"|jwt|q-signature|sas|key|auth|access|session|sid|ticket|SAMLResponse|assertion|refresh|device_code)=([^\s&;#\"'<>\\]{6,})",
     re.IGNORECASE,
 )
@@ -158,6 +158,13 @@ _PIPED = lazy_pattern(
     r"(?:chpasswd|passwd|sudo\s+(?:-\w+\s+){0,4}-\w*S|-\w*S\b|docker\s+login|gh\s+auth|podman\s+login|cryptsetup|base64)"
 )
 _HERE = lazy_pattern(r"(?:login|token|passwd|password|auth|secret)[^\n<]{0,200}<<<\s*[\"']?([^\s\"']{3,200})")
+_NET_USER = lazy_pattern(r"\bnet\s+user\s+\S{1,100}\s+([^\s/*]\S{0,100})", re.IGNORECASE)
+_USER_CALL = lazy_pattern(
+    r"(?:auth|login|credentials?|connect|sign_?in|logon)\w{0,20}\(\s{0,4}[\"'][^\"'\n]{1,100}[\"']\s{0,4},\s{0,4}[\"']([^\"'\n]{1,200})[\"']",
+    re.IGNORECASE,
+)
+_SEED = lazy_pattern(r"(?i)(?:seed|wallet|シード|助记)\W{0,5}(?:words|phrase)?\W{0,5}((?:[a-z]{3,8}[ ,\n]{1,3}){11,23}[a-z]{3,8})\b")
+_SENT = lazy_pattern(r"\bsend\s+(?:--\s+)?[\"']([^\"'\\\s]{3,100})\\[rn][\"']")
 _LOG_IN = lazy_pattern(
     r"(?i)(?:log(?:ged)?[ -]?in|sign[ -]?in|logon|credentials?|creds|account|anmeld\w{0,3}|ログイン|登录|로그인)[^\n]{0,40}?[\s:：][\w.@+-]{2,60}\s?[/:]\s?"
     r"([^\s/,;]{4,100})"
@@ -234,18 +241,23 @@ _CORE = lazy_pattern(
 """Names of several words, from a core on. The word before a core is tried too, as in "API key"."""
 
 _FOREIGN = lazy_pattern(
-    r"contraseñas?|hasł[oa]|lösenord|jelszó|şifre|парол\w{0,3}|пин[ -]?код|секрет|κωδικός|סיסמה|mật khẩu|كلمة ال(?:مرور|سر)|पासवर्ड"
-    r"|รหัสผ่าน|パスワード|パスフレーズ|パスコード|暗証番号|秘密鍵|秘密の言葉|アクセストークン|トークン|認証情報|合言葉"
+    r"contraseñas?|hasł[oa]|lösenord|jelszó|şifre|парол\w{0,3}|пин[ -]?код|секрет|κωδικός|סיסמה|mật khẩu|(?:كلمة|رمز) ال(?:مرور|سر)|पासवर्ड"
+    r"|รหัสผ่าน|パスワード|パスフレーズ|パスコード|暗証番号|秘密鍵|秘密の(?:言葉|質問の答え)|認証番号|アクセストークン|トークン|認証情報|合言葉"
     r"|(?:api|アクセス|シークレット|秘密)[ _]?キー|(?:シード|リカバリー?|復元)[ ・]?フレーズ|ニーモニック"
     r"|(?:認証|確認|セキュリティー?|リカバリー?|バックアップ|復旧|ワンタイム)[ ・]?コード|マイナンバー|個人番号|カード番号|シークレット"
-    r"|密码|密碼|口令|密钥|密鑰|令牌|私钥|私鑰|验证码|驗證碼|助记词|助記詞|身份证号码?|비밀 ?번호|암호|비밀 ?키|토큰|인증 ?번호|인증 ?코드"
+    r"|密码|密碼|口令|密钥|密鑰|令牌|私钥|私鑰|验证码|驗證碼|助记词|助記詞|身份证号码?|비밀 ?번호|비번|암호|비밀 ?키|토큰|인증 ?번호|인증 ?코드"
 )
 _QUALIFIERS = frozenset(
-    """recovery backup verification security one-time time confirmation scratch login access 2fa mfa sms auth authentication api
+    """your my door use gate alarm entry unlock enter lock safe recovery backup verification security one-time time confirmation scratch login access 2fa mfa sms auth authentication api
     private secret signing encryption account license master wallet shared subscription session service seed card credit
     debit cvv ni ssh gpg pgp deploy app application consumer client user pin code id admin root""".split()
 )
-_SPOKEN_NAMES = frozenset(("ni number", "ni no", "nino", "login", "login code", "access code", "tan", "sms code", "time code", "app password"))
+_SPOKEN_NAMES = frozenset(
+    (
+        *("ni number", "ni no", "nino", "login", "tan", "privkey"),
+        *(f"{word} code" for word in "your my door use gate alarm entry unlock enter lock safe login access sms time".split()),
+    )
+)
 """Names that count in sentences, although no member is called so."""
 
 _WORD_BEFORE = re.compile(r"(?<![^\W_])(mots? de|[\w-]{2,20})[ ]\Z")
@@ -254,28 +266,29 @@ _AFTER = re.compile(rf"[{_LETTER}.-]{{0,40}}")
 
 _CLOSERS = r"(?:\\{0,8}[\"'`*’”」』\]]){0,4}"
 _ASSIGNED = lazy_pattern(
-    _CLOSERS + r"\s{0,8}(?::\s{0,4}(?:str|string|text|bytes|&str|SecretStr)\s{0,4}=\s{0,4}|=>|:=|===?|->|<<<|[=:：＝→⇒])[ \t]{0,8}"
+    _CLOSERS + r"\s{0,8}(?::\s{0,4}[\w&<>. |?]{1,40}?=\s{0,4}(?=[\"'`])|=>|:=|===?|->|<<<|[=:：＝→⇒←])[ \t]{0,8}"
     r"(?:[|>][+-]?[ \t]*\r?\n[ \t]{1,40})?(?:[frb](?=[\"'])|new\s+\w{1,30}\()?",
 )
-_CALLED = lazy_pattern(r"(?:['\"]\s{0,4},\s{0,4}|\(\s{0,4}|\(['\"]\s{0,4},?\s{0,4})(?=[\"'])")
+_CALLED = lazy_pattern(r"(?:['\"]\)?\s{0,4}(?:or|\?\?|\|\|)\s{0,4}|['\"]\s{0,4},\s{0,4}|\(\s{0,4}|\(['\"]\s{0,4},?\s{0,4})(?=[\"'])")
 _QUOTED_VALUE = re.compile(
     r"""\\{0,8}(?P<open>")(?P<double>(?:[^"\\]|\\(?!"))*)|(?P<single>\\{0,8}')(?P<in>[^'\\]*)|[「『“‘`](?P<other>[^」』”’`]*)"""
 )
 _PLAIN_VALUE = re.compile(r"(?!\(\s{0,4}[\"'])[^\s&;,\"'}\])<>」』。、，]+")
 _REST_OF_LINE = re.compile(r"[^\r\n\"'<>{}\[\]&;]+")
 _IS = (
-    "is|was|are|be|to|as|equals|now|currently|ist|lautet|lauten|auf|heißt|heisst|war|est|sera|es|será|sea|era|è|é|e'|são|to|jest|"
+    "is|was|are|be|c['’]est|to|as|equals|now|currently|ist|lautet|lauten|auf|heißt|heisst|war|est|sera|es|será|sea|era|è|é|e'|são|to|jest|"
     "is|blir|är|er|on|adalah|là|है|هي|هو|это|—|–|-|=|:|："
 )
 _SENTENCE = lazy_pattern(
-    rf"""["'`*)\]]{{0,3}}(?:[ \t]+[^\s.:;,!?=<>"']{{1,24}}){{0,6}}?(?:[ \t]+(?:{_IS})|(?P<colon>[ \t]*[:：=]))"""
+    rf"""["'`*)\]]{{0,3}}(?:[ \t]+[^\s.:;,!?=<>"']{{1,24}}){{0,6}}?(?:,?[ \t]+(?:{_IS})|(?P<colon>[ \t]*[:：=]))"""
     r"(?:[ \t]+(?:now|currently|jetzt|also|just|ahora|maintenant))?[ \t]*[:：]?\s{1,4}(?P<value>\S)"
 )
 _CJK = lazy_pattern(
-    r"[」』\"'）)]{0,2}[ 　]{0,3}(?:に?は|が|を|も|の値は|として|:|：|是|为|為|就是|改为|改成|设为|는|은|이|가|를|을)[ 　]{0,3}"
+    r"[」』\"'）)]{0,2}[ 　]{0,3}(?:に?は|が|を|も|の値は|として|:|：|是|为|為|就是|改为|改成|设为|设置为|設置為|设成|는|은|이|가|를|을)[ 　]{0,3}"
     r"(?:現在|今|いま|现在|현재|次の)?[、,:：]?[ 　]{0,3}(?P<value>[「『“\"'`]?[!-~]{3,}|[「『“].{1,200})"
 )
-_NEXT = re.compile(r"[\"'`*)\]]{0,3}[ \t]{1,8}(?:no\.?[ \t]|number[ \t]|nr\.?[ \t]|#)?(?P<value>\S+)")
+_BESIDE = re.compile(r"[ 　]{0,4}[\[【(（「]?(?P<value>[!-~]{4,})")
+_NEXT = re.compile(r"[\"'`*)\]]{0,3}[ \t]{1,8}[\[【(（]?(?:no\.?[ \t]|number[ \t]|nr\.?[ \t]|#)?(?P<value>\S+)")
 _NEXT_LINE = re.compile(r"[ \t]*\r?\n[ \t]*(?P<value>\S+)[ \t]*(?:\r?\n|\Z)")
 _TRAILING = ".,;:!?)]}'\"`*。、，！？」』）"
 
@@ -290,7 +303,8 @@ _MANY = re.compile(r"(?i)codes|コード|キー|words")
 _LISTED = re.compile(r"(?:[\s,、;•*·-]|\d{1,2}[.)]\s){0,12}([A-Za-z0-9][A-Za-z0-9-]{3,60})(?![\w])")
 
 _STOP = frozenset(
-    """a an the is are was be been being not no none null nil undefined empty blank missing required optional needed invalid wrong
+    """before after inside outside during until while within under over into onto about again each every all any some
+    a an the is are was be been being not no none null nil undefined empty blank missing required optional needed invalid wrong
     incorrect correct valid expired weak strong secure insecure unknown unset set reset changed stored saved kept hidden visible
     public private secret wrong mandatory too very so only still now never always also just already here there below above
     this that these those it its your my our their his her you me us them in on at of for from to with without by and or but if
@@ -397,6 +411,8 @@ def _values_of(text: str, low: str, name: str, start: int, end: int) -> Iterator
         yield from _listed(text, name, span[1])
         return
     following = _NEXT.match(text, end) or _NEXT_LINE.match(text, end)
+    if following is None and text[end - 1] >= "\u2e80":
+        following = _BESIDE.match(text, end)
     if following and (span := _spoken(text, name, following.start("value"), direct=False)):
         yield span
     elif span := _before(text, start):
@@ -497,11 +513,17 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
         return span
     if re.fullmatch(r"(?i)(?:0x)?[0-9a-f]{32,}", value):
         return span
+    rest = _CLAUSE.match(text, at)
+    if direct and rest and not _NO_WORD.search(name) and _is_phrase(rest[0].split()):
+        return rest.span()
     if not direct or _NO_WORD.search(name) or len(value) < 4 or value.lower() in _STOP or not value.isalpha() or value.lower().endswith(_ENDINGS):
         return None
     rest = text[span[1] : span[1] + 12]
     ends = not rest.strip() or rest[:1] in ".,;!?。、\n" or text[at - 1] >= "\u2e80" or re.match(r"\s*(?:です|だ|に|で|입니다|$)", rest)
     return span if ends and not (value.isupper() and len(value) <= 6) else None
+
+
+_CLAUSE = re.compile(r"[a-z ]{12,80}(?=[.,;!\n]|$)")
 
 
 def _is_phrase(words: list[str]) -> bool:
@@ -533,8 +555,8 @@ def _before(text: str, start: int) -> Span | None:
 # -- values whose name is somewhere else: markup, tables, pairs -----------------------------------------
 
 _TAG = lazy_pattern(r"<[A-Za-z][^<>]{1,800}>")
-_TAG_NAME = lazy_pattern(r"""\b(?:key|name|id|type|k|n|label|property|param)\s{0,4}=\s{0,4}(?:"([^"]{1,100})"|'([^']{1,100})')""", re.IGNORECASE)
-_TAG_VALUE = lazy_pattern(r"""\b(?:value|val|v|content|default)\s{0,4}=\s{0,4}(?:"([^"]+)"|'([^']+)')""", re.IGNORECASE)
+_TAG_NAME = lazy_pattern(r"""\b(?:key|name|id|type|k|n|label|property|param)\s{0,4}=\s{0,4}(?:"([^"]{1,100})"|'([^']{1,100})'|([^\s"'<>]{1,100}))""", re.IGNORECASE)
+_TAG_VALUE = lazy_pattern(r"""\b(?:value|val|v|content|default)\s{0,4}=\s{0,4}(?:"([^"]+)"|'([^']+)'|([^\s"'<>]+))""", re.IGNORECASE)
 _PLIST = lazy_pattern(r"<(?:key|name)>([^<>]{1,100})</(?:key|name)>\s{0,40}<(\w{1,20})>([^<>]{1,4000})")
 _PAIR = lazy_pattern(
     r"""\b(?:name|key|field|header|variable|env)["']?\s{0,4}[:=]\s{0,4}["']?([\w .-]{1,60}?)["']?\s{0,4}[,;]?\s{1,40}["']?"""
@@ -544,11 +566,11 @@ _PAIR = lazy_pattern(
 
 def _markup(text: str, names: SecretNames) -> Iterator[Span]:
     for tag in _TAG.finditer(text):
-        name = next((one[1] or one[2] for one in _TAG_NAME.finditer(tag[0]) if (one[1] or one[2]) in names), "")
-        if name:
+        named = any(one[one.lastindex or 1] in names for one in _TAG_NAME.finditer(tag[0]))
+        if named:
             value = _TAG_VALUE.search(tag[0])
             if value:
-                group = 1 if value[1] else 2
+                group = value.lastindex or 1
                 yield tag.start() + value.start(group), tag.start() + value.end(group)
             elif not tag[0].endswith("/>") and (inner := re.compile(r"\s{0,20}([^<>\s][^<>]{0,4000})").match(text, tag.end())):
                 yield inner.span(1)
@@ -735,6 +757,10 @@ _PATTERNS = (
     (_PIPED, 1, ("|",)),
     (_HERE, 1, ("<<<",)),
     (_NET_USE, 1, ("net use",)),
+    (_NET_USER, 1, ("net user",)),
+    (_USER_CALL, 1, ("auth", "login", "cred", "connect", "sign")),
+    (_SEED, 1, ("seed", "wallet", "シード", "助记")),
+    (_SENT, 1, ("send",)),
     (_SECURE, 1, ("securestring",)),
     (_IDENTIFIED, 2, ("identified", "password '", 'password "')),
     (_PGPASS, 1, (":",)),
