@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable
 
 from tabane.text.command_secrets import MOST_WORDS, secrets_of_words
+from tabane.text.secret_forms import is_random
 from tabane.text.secret_names import PAIR_NAMES, PAIR_VALUES, WEAK_PAIR_VALUES, SecretNames, names_secret
-from tabane.text.secret_values import HIDDEN, hide_secrets, is_random
+from tabane.text.secret_values import HIDDEN, hide_secrets
 
 _MOST_LEVELS = 4
 """Levels of JSON inside a string that are read; deeper ones are hidden."""
@@ -36,7 +37,17 @@ _WORDLIKE = re.compile(r"[A-Za-z]+(?:[_ -][A-Za-z]+)*\Z")
 class _Container:
     """An open object or list: what is known of the values in it."""
 
-    __slots__ = ("column", "columns", "hides", "is_list", "pair_is_secret", "pending", "start", "values", "words")
+    __slots__ = (
+        "column",
+        "columns",
+        "hides",
+        "is_list",
+        "pair_is_secret",
+        "pending",
+        "start",
+        "values",
+        "words",
+    )
 
     def __init__(self, is_list: bool, start: int) -> None:
         self.is_list, self.start = is_list, start
@@ -198,8 +209,10 @@ class JsonReading:
             parent.columns = len(words), named
         if len(words) == 2 and named == [0]:
             value = words[1]
-            if (parent.is_list and not _WORDLIKE.match(value)) or is_random(value) or (
-                parent.is_list and parent.columns is None
+            if (
+                (parent.is_list and not _WORDLIKE.match(value))
+                or is_random(value)
+                or (parent.is_list and parent.columns is None)
             ):
                 self._hide_word(closed, 1)
 

@@ -75,7 +75,9 @@ _FLAG = re.compile(r"-{1,2}[A-Za-z][\w.-]{0,60}\Z")
 _SHORT = re.compile(r"--[A-Za-z]|-[A-Za-z]\Z")
 _PASS_FLAGS = frozenset(("-passin", "-passout", "-storepass", "-keypass"))
 _USER_FLAGS = frozenset(("-u", "-U", "--user", "--username"))
-_ATTACHED = re.compile(r"-p(?!(?:ort|ath|rint|rofile|retty|arallel|roxy|refix)\b)(?=\S{0,40}[\d\W])\S*\D\S*\Z")
+_ATTACHED = re.compile(
+    r"-p(?!(?:ort|ath|rint|rofile|retty|arallel|roxy|refix)\b)(?=\S{0,40}[\d\W])\S*\D\S*\Z"
+)
 _PASSED = re.compile(r"(?:pass|env|file|stdin|fd|base64):")
 
 _NO_VALUE = frozenset(
@@ -114,7 +116,12 @@ def _flagged(words: Sequence[str], at: int, command: str, names: SecretNames) ->
             yield at, windows.end()
         return
     is_flag = _FLAG.match(word) is not None
-    if is_flag and (word.lstrip("-") in names or word in _PASS_FLAGS) and following and not _SHORT.match(following):
+    if (
+        is_flag
+        and (word.lstrip("-") in names or word in _PASS_FLAGS)
+        and following
+        and not _SHORT.match(following)
+    ):
         if following.lower() not in _NO_VALUE:
             yield at + 1, len(found[0]) if (found := _PASSED.match(following)) else 0
         return
@@ -161,7 +168,9 @@ def _placed(words: Sequence[str], begun: int) -> Iterator[tuple[int, int]]:
             yield plain[place - 1], 0
 
 
-_WORDS = lazy_pattern(r"""(?:"(?:[^"\\\n]|\\.){0,2000}"|'[^'\n]{0,2000}'|\\.|[^\s"';|&<>()`\\]+|["'\\])+|[;|&\n<>()`]+""")
+_WORDS = lazy_pattern(
+    r"""(?:"(?:[^"\\\n]|\\.){0,2000}"|'[^'\n]{0,2000}'|\\.|[^\s"';|&<>()`\\]+|["'\\])+|[;|&\n<>()`]+"""
+)
 _ENDS = re.compile(r"[;|&\n()`]")
 _QUOTED = re.compile(r"""(["'])(.*)\1\Z""", re.DOTALL)
 

@@ -19,7 +19,7 @@ _HINTS = (
     "pass", "secret", "cookie", "cred", "auth", "key", "token", "pwd", "pw", "pat", "pin", "otp", "jwt", "bearer", "cvv",
     "cvc", "session", "csrf", "redirected", "code", "card", "ssn", "social", "mnemonic", "phrase", "wort", "contras",
     "clave", "mdp", "senha", "parola", "wachtwoord", "haslo", "heslo", "geheim", "jelsz", "webhook", "connection", "dsn",
-    "insurance",
+    "insurance", "kode", "salasana", "answer", "unlock",
 )  # fmt: skip
 """Each secret name in ASCII contains one of these."""
 
@@ -42,7 +42,7 @@ _SECRET = (
     r"|(?:pass|kenn|losungs)wor(?:t|te|ts|ter)(?:_|$)|contrase(?:ñ|n)as?|clave_(?:secreta|de_acceso|privada)"
     r"|mots?_?de_?passe|(?:^|_)senhas?(?:_|$)|palavra_passe|parola_(?:d_ordine|chiave)|wachtwoord|has(?:ł|l)o(?:_|$)"
     r"|(?:^|_)heslo|jelsz(?:ó|o)|l(?:ö|o)senord|adgangskode|salasana|geheimnis|geheimzahl|şifre|(?:^|_)sifre"
-    r"|парол|секрет|ключ_доступа|пин_код|κωδικ|סיסמ|كلمة_(?:ال)?(?:مرور|سر)|प_सवर_ड|mật_khẩu|kata_sandi|รห_สผ_าน"
+    r"|парол|секрет|ключ_доступа|пин_код|κωδικ|סיסמ|(?:كلمة|رمز)_(?:ال)?(?:مرور|سر)|प_सवर_ड|mật_khẩu|kata_sandi|รห_สผ_าน"
     r"|c(?:ó|o)digo_de_(?:verificaci(?:ó|o)n|seguridad|verifica(?:ç|c)(?:ã|a)o|seguran(?:ç|c)a)"
     r"|code_de_(?:v(?:é|e)rification|s(?:é|e)curit(?:é|e))|sicherheitscode|best(?:ä|ae)tigungscode"
     r"|パスワード|パスフレーズ|パスコード|暗証|秘密鍵|秘密の|認証番号|トークン|認証情報|合言葉|(?:api|アクセス|シークレット|秘密|公開せず)_?キー"
@@ -110,17 +110,43 @@ def plain_name(name: str) -> str:
 
 PAIR_NAMES = frozenset(
     (
-        *("name", "key", "header", "field", "variable", "env", "k", "id", "label", "param", "parameter", "property"),
-        *("attribute", "column", "selector", "element", "locator", "target", "placeholder", "question", "prompt"),
+        *(
+            "name",
+            "key",
+            "header",
+            "field",
+            "variable",
+            "env",
+            "k",
+            "id",
+            "label",
+            "param",
+            "parameter",
+            "property",
+        ),
+        *(
+            "attribute",
+            "column",
+            "selector",
+            "element",
+            "locator",
+            "target",
+            "placeholder",
+            "question",
+            "prompt",
+        ),
         *("キー", "名前", "項目", "項目名", "ヘッダー", "変数", "键", "名称", "이름", "키"),
     )
 )
-PAIR_VALUES = frozenset(("value", "values", "val", "v", "wert", "valor", "valeur", "valore", "waarde", "値", "值", "값"))
+PAIR_VALUES = frozenset(
+    ("value", "values", "val", "v", "wert", "valor", "valeur", "valore", "waarde", "値", "值", "값")
+)
 WEAK_PAIR_VALUES = frozenset(
     ("content", "text", "data", "default", "answer", "input", "body", "plaintext", "string", "内容", "回答")
 )
 """Names of members that hold a value, or much else: only a short value is hidden."""
 
+_PAIR_KINDS = PAIR_NAMES | {"type"}  # a type names a value only if it is "password"
 _LONGEST_PAIR_NAME = 60
 
 
@@ -128,7 +154,7 @@ def may_be_pair(members: Mapping[str, object], names: SecretNames) -> bool:
     """Return whether a member of an object names the value in another one as secret."""
     held = (PAIR_VALUES | WEAK_PAIR_VALUES).intersection(map(str.casefold, members))
     return bool(held) and any(
-        type(value) is str and name.casefold() in PAIR_NAMES and names_secret(value, names)
+        type(value) is str and name.casefold() in _PAIR_KINDS and names_secret(value, names)
         for name, value in members.items()
     )
 
