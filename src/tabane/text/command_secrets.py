@@ -169,7 +169,7 @@ def _placed(words: Sequence[str], begun: int) -> Iterator[tuple[int, int]]:
 
 
 _WORDS = lazy_pattern(
-    r"""(?:"(?:[^"\\\n]|\\.){0,2000}"|'[^'\n]{0,2000}'|\\.|[^\s"';|&<>()`\\]+|["'\\])+|[;|&\n<>()`]+"""
+    r"""(?:"(?:[^"\\\n]|\\.){0,2000}"|'[^'\n]{0,2000}'|\\.|[^\s"';|&<>()`\\]+|["'\\])+|[;|&\n()`]+|[<>]+"""
 )
 _ENDS = re.compile(r"[;|&\n()`]")
 _QUOTED = re.compile(r"""(["'])(.*)\1\Z""", re.DOTALL)
@@ -181,6 +181,8 @@ def secrets_of_commands(text: str, names: SecretNames, nested: bool = False) -> 
     spans: list[tuple[int, int]] = []
     for found in _WORDS.finditer(text):
         word, start = found[0], found.start()
+        if word[0] in "<>":
+            continue
         if _ENDS.match(word):
             yield from _spans(words, spans, names)
             words, spans = [], []

@@ -53,6 +53,7 @@ _HINTS_BEYOND_ASCII = lazy_pattern(
     r"|contraseñ|hasł|código|código|lösen|jelsz|şifre|مرور|سر|पास|mật|รห|סיסמ|κωδικ|[！-～]"
 )
 
+_ESCAPED = re.compile(r"%(?:2[0-9A-F]|3[A-F]|40|[0-9a-f]{2})|&(?:#|quot;|lt;|apos;)", re.IGNORECASE)
 _NINE_DIGITS = b"0" * 9
 
 
@@ -76,7 +77,7 @@ def may_name_secrets(text: str, marks: bool = True) -> bool:
     if _has_password(low):
         return True
     if marks:
-        if " -" in text:
+        if " -" in text or _ESCAPED.search(text):
             return True
         for hint in _HINTS:
             if hint in low:
@@ -152,7 +153,7 @@ _QUERY = lazy_pattern(
     r"|jwt|q-signature|sas|key|auth|access|session|sid|ticket|SAMLResponse|assertion|refresh|device_code)=([^\s&;#\"'<>\\]{6,})",
     re.IGNORECASE,
 )
-_PGPASS = lazy_pattern(r"(?m)^[^:\s]{1,200}:(?:\*|\d{2,5}):[^:\s]{1,100}:[^:\s]{1,100}:([^\s:][^\s]*)$")
+_PGPASS = lazy_pattern(r"(?m)^[ \t]{0,20}[^:\s]{1,200}:(?:\*|\d{2,5}):[^:\s]{1,100}:[^:\s]{1,100}:([^\s:]\S*)[ \t\r]{0,20}$")
 _PIPED = lazy_pattern(
     r"\b(?:echo|printf)\s+(?:-\w+\s+)?(?:[\"']%s(?:\\n)?[\"']\s+)?[\"']?([^\s|\"';&]{3,200})[\"']?\s*\|\s*(?:sudo\s+)?"
     r"(?:chpasswd|passwd|sudo\s+(?:-\w+\s+){0,4}-\w*S|-\w*S\b|docker\s+login|gh\s+auth|podman\s+login|cryptsetup|base64)"

@@ -335,7 +335,7 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
     rest = text[span[1] : span[1] + 12]
     ends = (
         not rest.strip()
-        or rest[:1] in ".,;!?。、\n"
+        or rest[:1] in ".,;!?。、\r\n"
         or text[at - 1] >= "\u2e80"
         or re.match(r"\s*(?:です|だ|に|で|입니다|$)", rest)
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from tabane.text.command_secrets import secrets_of_commands
@@ -24,12 +24,17 @@ _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000:
 _ENCODED = lazy_pattern(
     r"(?:%[0-9A-Fa-f]{2})+|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});|\\+(?:u00[0-9A-Fa-f]{2}|[\"'/nrt])"
 )
-_MOST_VIEWS = 3
+_MOST_LEVELS = 5
+"""Levels of escapes and quotation marks in a text; there are more levels of JSON in ``json_reading``."""
+
+_QUOTED = lazy_pattern(r'"((?:[^"\\]|\\.){8,})"|<!\[CDATA\[(.{8,}?)\]\]>|>([^<>]{8,})<', re.DOTALL)
 _BACKSLASHED = {"n": "\n", "r": "\r", "t": "\t"}
 
 
 def _decoded(text: str) -> tuple[str, list[int]] | None:
     """Return a text without escapes of URLs, HTML and JSON, and the position of each character before."""
+    if "%" not in text and "&" not in text and "\\" not in text:
+        return None
     parts: list[str] = []
     positions: list[int] = []
     at = 0
@@ -71,19 +76,25 @@ def hide_secrets(text: str, names: SecretNames) -> str:
 def secret_spans(text: str, names: SecretNames) -> list[Span]:
     """Return where a text has secrets, in their order, none within or beside another."""
     view = text if text.isascii() else text.translate(_FULL_WIDTH)
-    spans = list(_spans_of(view, names))
-    positions: list[int] | None = None
-    for _ in range(_MOST_VIEWS):
-        decoded = _decoded(view) if "%" in view or "&" in view or "\\" in view else None
-        if decoded is None:
-            break
-        view, steps = decoded
-        positions = steps if positions is None else [positions[step] for step in steps]
-        spans += ((positions[start], positions[end]) for start, end in _spans_of(view, names))
-    return _merged(spans, text)
+    return _merged(_spans_of(view, names, _MOST_LEVELS), text)
 
 
-def _merged(spans: list[Span], text: str) -> list[Span]:
+def _spans_of(text: str, names: SecretNames, levels: int) -> Iterator[Span]:
+    """Yield the secrets of a text, of what it is without escapes, and of the texts that it quotes."""
+    yield from _spans_in(text, names)
+    if levels and (decoded := _decoded(text)):
+        view, positions = decoded
+        for start, end in _spans_of(view, names, levels - 1):
+            yield positions[start], positions[end]
+    elif levels:
+        for quoted in _QUOTED.finditer(text):
+            start, inner = quoted.start(quoted.lastindex or 0), quoted[quoted.lastindex or 0]
+            if len(inner) < len(text) and may_name_secrets(inner):
+                for first, last in _spans_of(inner, names, levels - 1):
+                    yield start + first, start + last
+
+
+def _merged(spans: Iterable[Span], text: str) -> list[Span]:
     merged: list[Span] = []
     for start, end in sorted(spans):
         if start >= end or text[start:end] == HIDDEN:
@@ -95,7 +106,7 @@ def _merged(spans: list[Span], text: str) -> list[Span]:
     return merged
 
 
-def _spans_of(text: str, names: SecretNames) -> Iterator[Span]:
+def _spans_in(text: str, names: SecretNames) -> Iterator[Span]:
     yield from secrets_of_forms(text)
     if not may_name_secrets(text):
         return
@@ -103,7 +114,7 @@ def _spans_of(text: str, names: SecretNames) -> Iterator[Span]:
     if len(low) != len(text):  # a few letters are longer in lower case
         low = "".join(lower if len(lower := character.lower()) == 1 else character for character in text)
     yield from announced_secrets(text, low)
-    if " -" in text or text[:1] == "-" or " /" in text or any(word in low for word in _COMMAND_WORDS):
+    if " -" in text or text[:1] == "-" or "\n-" in text or " /" in text or any(word in low for word in _COMMAND_WORDS):
         yield from secrets_of_commands(text, names)
     yield from secrets_of_tables(text, low, names)
     yield from secrets_of_sentences(text, low, names)
