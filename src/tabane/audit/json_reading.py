@@ -27,6 +27,7 @@ _TOKEN = re.compile(
     r"|(?P<plain>[^\s\"{}\[\],:]+)",
     re.DOTALL,
 )
+_JSON_WITHIN = re.compile(r'[{\[]\s{0,20}(?:["{]|\[["{])')
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
@@ -243,6 +244,8 @@ class JsonReading:
     def _redact_content(self, text: str) -> str:
         """Return the redacted content of a string, which may be JSON itself."""
         if text.lstrip()[:1] not in ("{", "[", '"') or len(text) < 2:
+            if self._level < _MOST_LEVELS and _JSON_WITHIN.search(text):
+                text = JsonReading(self._names, self._hide, self._level + 1).read(text)
             return self._hide_values(text)
         if self._level >= _MOST_LEVELS:
             return HIDDEN

@@ -68,6 +68,7 @@ for _flag, _commands in _USERS.items():
 _PLACED = frozenset(words[0] for words, _, _ in _PLACES)
 _COMMANDS = frozenset(_BY_COMMAND) | _PLACED
 
+_COMMAND_NAME = re.compile(r"(?<![\w.+-])[A-Za-z0-9][\w.+-]*\Z")
 _BUNDLE = re.compile(r"-[A-Za-z]{2,6}\Z")
 _WINDOWS = re.compile(r"/([A-Za-z]{1,20}):")
 _ASSIGNED = re.compile(r"-{1,2}([\w.-]{1,60})[=:]")
@@ -95,8 +96,8 @@ def secrets_of_words(words: Sequence[str], names: SecretNames) -> Iterator[tuple
     command = ""
     begun = 0
     for at, word in enumerate(words[:MOST_WORDS]):
-        found = word.rpartition("/")[2].rpartition("\\")[2].removesuffix(".exe")
-        if found in _COMMANDS:
+        found = name[0].removesuffix(".exe") if (name := _COMMAND_NAME.search(word[-40:])) else ""
+        if found in _COMMANDS and not word.startswith("-"):
             command, begun = found, at
             if command in _PLACED:
                 yield from _placed(words, begun)
@@ -153,7 +154,7 @@ def _after(at: int, word: str, separator: str) -> Iterator[tuple[int, int]]:
 
 def _placed(words: Sequence[str], begun: int) -> Iterator[tuple[int, int]]:
     for wanted, flag, place in _PLACES:
-        if words[begun].rpartition("/")[2] != wanted[0]:
+        if not words[begun].removesuffix(".exe").endswith(wanted[0]):
             continue
         rest = words[begun + 1 : begun + 20]
         if flag and not any(one.startswith("-") and flag[1] in one for one in rest):

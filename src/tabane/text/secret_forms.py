@@ -34,7 +34,7 @@ def has_run(text: bytes) -> bool:
 _HINTS = (
     "pw", "code", "mnemonic", "pin", "auth", "cred", "cookie", "otp", "bearer", "basic", "cvv", "cvc", "wort", "mdp",
     "parola", "haslo", "ssn", "social", "insurance", "ni num", "nino", "session", "sig", "login", "@", "hooks", "heslo",
-    "geheim", "kode", "salasana", "tan:", " tan ", "seed", "log in", "sign in", "net use", " /p:", "add_user", "identified", ":*:", ":5432:", ":5433:", ":6432:",
+    "card", "connection", "webhook", "verifier", "answer", "geheim", "kode", "salasana", "tan:", " tan ", "seed", "log in", "sign in", "net use", " /p:", "add_user", "identified", ":*:", ":5432:", ":5433:", ":6432:",
 )  # fmt: skip
 """A text in ASCII with a secret that is no long run and no card number contains one of these, or a flag."""
 

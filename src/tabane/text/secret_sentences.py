@@ -18,7 +18,7 @@ _CORES = (
     "pass", "pwd", "pw", "secret", "token", "key", "cred", "auth", "pin", "pat", "otp", "cvv", "cvc", "code",
     "contrase", "wort", "wachtwoord", "haslo", "heslo", "mdp", "senha", "clave", "palavra", "parola", "mnemonic", "phrase",
     "words", "number", "nummer", "ssn", "social security", "national insurance", "ni no", "nino", "verifier", "login", "session",
-    "connection", "geheim", "salasana", "adgangskode", "kata sandi", "digo de ", "tan", "sas", "sifre",
+    "connection", "webhook", "answer", "geheim", "salasana", "adgangskode", "kata sandi", "digo de ", "tan", "sas", "sifre",
 )  # fmt: skip
 """Each name in ASCII contains one of these, from which it is read to both sides."""
 

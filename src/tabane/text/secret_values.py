@@ -22,12 +22,15 @@ HIDDEN = "***"
 
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
 _ENCODED = lazy_pattern(
-    r"(?:%[0-9A-Fa-f]{2})+|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});|\\+(?:u00[0-9A-Fa-f]{2}|[\"'/nrt])"
+    r"(?:%[0-9A-Fa-f]{2})+|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});|\\+(?:u[0-9A-Fa-f]{4}|[\"'/nrt])"
 )
-_MOST_LEVELS = 5
+_MOST_LEVELS = 3
 """Levels of escapes and quotation marks in a text; there are more levels of JSON in ``json_reading``."""
 
-_QUOTED = lazy_pattern(r'"((?:[^"\\]|\\.){8,})"|<!\[CDATA\[(.{8,}?)\]\]>|>([^<>]{8,})<', re.DOTALL)
+_QUOTED = lazy_pattern(
+    r'"((?:[^"\\]|\\.)*+)(?:"|\Z)|<!\[CDATA\[(.*?)(?:\]\]>|\Z)|>([^<>]{8,})<|[?&][\w.-]{1,60}=([^&#\s"\'<>]{8,})',
+    re.DOTALL,
+)
 _BACKSLASHED = {"n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -75,21 +78,22 @@ def hide_secrets(text: str, names: SecretNames) -> str:
 
 def secret_spans(text: str, names: SecretNames) -> list[Span]:
     """Return where a text has secrets, in their order, none within or beside another."""
-    view = text if text.isascii() else text.translate(_FULL_WIDTH)
-    return _merged(_spans_of(view, names, _MOST_LEVELS), text)
+    return _merged(_spans_of(text, names, _MOST_LEVELS), text)
 
 
 def _spans_of(text: str, names: SecretNames, levels: int) -> Iterator[Span]:
     """Yield the secrets of a text, of what it is without escapes, and of the texts that it quotes."""
+    if not text.isascii():
+        text = text.translate(_FULL_WIDTH)
     yield from _spans_in(text, names)
     if levels and (decoded := _decoded(text)):
         view, positions = decoded
         for start, end in _spans_of(view, names, levels - 1):
             yield positions[start], positions[end]
-    elif levels:
+    if levels:
         for quoted in _QUOTED.finditer(text):
             start, inner = quoted.start(quoted.lastindex or 0), quoted[quoted.lastindex or 0]
-            if len(inner) < len(text) and may_name_secrets(inner):
+            if 8 <= len(inner) < len(text) and may_name_secrets(inner):
                 for first, last in _spans_of(inner, names, levels - 1):
                     yield start + first, start + last
 
