@@ -130,9 +130,12 @@ _STOP = frozenset(
 _ENDINGS = ("ed", "ing", "ly", "able", "ible", "ful", "less", "lich", "bar", "able.", "mente", "ment")
 
 
+_CODE = re.compile(r"\d[\d -]{1,18}\d")
+
+
 def _is_code(name: str, value: str) -> bool:
     """Return whether a value is a code that its name announces: digits, or groups of them."""
-    return _CODE_NAME.search(name) is not None and re.fullmatch(r"\d[\d -]{1,18}\d", value) is not None
+    return _CODE_NAME.search(name) is not None and _CODE.fullmatch(value) is not None
 
 
 def secrets_of_sentences(text: str, low: str, names: SecretNames) -> Iterator[Span]:
@@ -199,7 +202,7 @@ def _values_of(text: str, low: str, name: str, start: int, end: int) -> Iterator
         yield from _listed(text, name, span[1])
         return
     following = _NEXT.match(text, end) or _NEXT_LINE.match(text, end)
-    if following is None and text[end - 1] >= "\u2e80":
+    if following is None and text[end - 1] >= CJK:
         following = _BESIDE.match(text, end)
     if following and (span := _spoken(text, name, following.start("value"), direct=False)):
         yield span
@@ -213,32 +216,41 @@ _ELEMENT = lazy_pattern(r"(?:\s[^<>]{0,200})?>\s{0,20}(?:<!\[CDATA\[)?([^<>\]]{1
 def _assigned(text: str, name: str, start: int, at: int) -> Iterator[Span]:
     """Yield the value of an assignment that begins at ``at``, and further ones of a list."""
     span = _value_span(text, at)
+    of_login = name.lower() == "login"
     if span is None:
-        if name.lower() != "login" and (pair := _USER_AND_PASSWORD.match(text, at)):
+        if not of_login and (pair := _USER_AND_PASSWORD.match(text, at)):
             yield pair.span(1)
         yield from _listed(text, name, at)
         return
-    quoted = span[0] > at
-    if not quoted:
-        if _PERSON_NAME.search(name) and (number := _PERSON_NUMBER.match(text, span[0])):
+    if span[0] == at:  # without quotation marks
+        if _PERSON_NAME.search(name) and (number := _PERSON_NUMBER.match(text, at)):
             span = number.span()
         elif _PHRASE_NAME.search(name) or _is_line(text, start, at):
-            rest = _REST_OF_LINE.match(text, span[0])
-            if rest and (
-                _PHRASE_NAME.search(name)
-                or (len(rest[0].split()) <= 6 and not re.search(r"[.,!?。、] |[.!?。]$", rest[0]))
-            ):
-                span = span[0], max(span[1], rest.end())
-        elif re.search("(?i)cred|login", name):
-            pair = re.compile(r"\s{0,2}[/|:]\s{0,2}([^\s,;]{3,100})").match(text, span[1])
+            span = at, max(span[1], _end_of_line(text, name, at))
+        elif of_login or "cred" in name.lower():
+            pair = _PASSWORD_OF_USER.match(text, span[1])
             if pair and is_random(pair[1]):
                 yield pair.span(1)
         if _is_prose(text, *span):
             return
-    if re.search("(?i)^login$", name):
-        return
-    yield span
-    yield from _listed(text, name, span[1])
+    if not of_login:
+        yield span
+        yield from _listed(text, name, span[1])
+
+
+_PASSWORD_OF_USER = re.compile(r"\s{0,2}[/|:]\s{0,2}([^\s,;]{3,100})")
+_PUNCTUATION = re.compile(r"[.,!?。、] |[.!?。]$")
+_SETTING = re.compile(r"[\s>*-]{0,40}(?:export\s|set\s|\$env:)?[\w.-]{0,40}")
+_MOST_WORDS_OF_VALUE = 6
+
+
+def _end_of_line(text: str, name: str, at: int) -> int:
+    """Return the end of a value of several words, as in YAML; ``at`` if it is a sentence."""
+    rest = _REST_OF_LINE.match(text, at)
+    if rest is None:
+        return at
+    short = len(rest[0].split()) <= _MOST_WORDS_OF_VALUE and not _PUNCTUATION.search(rest[0])
+    return rest.end() if short or _PHRASE_NAME.search(name) else at
 
 
 _TYPES = frozenset(
@@ -251,7 +263,10 @@ def _is_prose(text: str, start: int, end: int) -> bool:
     value = text[start:end].lower()
     if value in _TYPES or not any(character.isalnum() for character in value):
         return len(value) < 8
-    return value in _STOP and re.match(r"[ \t]+[^\W\d]+[ \t]+[^\W\d]+", text[end : end + 60]) is not None
+    return value in _STOP and _TWO_WORDS.match(text, end) is not None
+
+
+_TWO_WORDS = re.compile(r"[ \t]{1,8}[^\W\d]{1,40}[ \t]{1,8}[^\W\d]")
 
 
 _USER_AND_PASSWORD = lazy_pattern(r"""\(\s{0,4}["'][^"'\n]{0,100}["']\s{0,4},\s{0,4}["']([^"'\n]{1,200})""")
@@ -260,11 +275,9 @@ _USER_AND_PASSWORD = lazy_pattern(r"""\(\s{0,4}["'][^"'\n]{0,100}["']\s{0,4},\s{
 def _is_line(text: str, start: int, at: int) -> bool:
     """Return whether an assignment has a line of its own, as in YAML, INI and .env."""
     line = text.rfind("\n", max(0, start - 80), start) + 1
-    head = text[line:start] if line or start <= 80 else "long line"
-    return (
-        text[at - 1] in " \t=:："
-        and re.fullmatch(r"[\s>*-]{0,40}(?:export\s|set\s|\$env:)?[\w.-]{0,40}", head) is not None
-    )
+    if not line and start > 80:
+        return False
+    return text[at - 1] in " \t=:：" and _SETTING.fullmatch(text, line, start) is not None
 
 
 def _listed(text: str, name: str, at: int) -> Iterator[Span]:
@@ -285,12 +298,11 @@ def _value_span(text: str, at: int) -> Span | None:
 
 
 def _is_plausible(value: str) -> bool:
-    return (
-        len(value) >= 3
-        and value.lower() not in _STOP
-        and re.fullmatch(r"[a-z]+(?:[_ ][a-z]+)*", value) is None
-        or is_random(value)
-    )
+    plain = value.lower() in _STOP or _IDENTIFIER.fullmatch(value) is not None
+    return (len(value) >= 3 and not plain) or is_random(value)
+
+
+_IDENTIFIER = re.compile(r"[a-z]+(?:[_ ][a-z]+)*")
 
 
 def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
@@ -298,50 +310,44 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
     if text[at] in "\"'`「『“‘":
         span = _value_span(text, at)
         value = text[slice(*span)] if span else ""
-        return (
-            span
-            if is_random(value) or _is_code(name, value) or (direct and text[at] != "`" and len(value) >= 3)
-            else None
-        )
-    if _PHRASE_NAME.search(name) and direct:
-        rest = re.compile(r"[^\n.;\"'」。]{3,400}").match(text, at)
-        if rest and _is_phrase(rest[0].split()):
-            return rest.span()
+        quoted = direct and text[at] != "`" and len(value) >= 3
+        return span if quoted or is_random(value) or _is_code(name, value) else None
     if _PERSON_NAME.search(name) and (number := _PERSON_NUMBER.match(text, at)):
         return number.span()
-    found = re.compile(r"[!-~]+" if text[at - 1] >= "\u2e80" or text[at] < "\u2e80" else r"[^\s]+").match(
-        text, at
-    )
-    if not found:
+    word = _ASCII_WORD.match(text, at) if text[at - 1] >= CJK or text[at] < CJK else _ANY_WORD.match(text, at)
+    if word is None:
         return None
-    value = found[0].rstrip(_TRAILING)
-    span = at, at + len(value)
-    if is_random(value) or _is_code(name, value):
-        return span
-    if re.fullmatch(r"(?i)(?:0x)?[0-9a-f]{32,}", value):
-        return span
-    rest = _CLAUSE.match(text, at)
-    if direct and rest and not _NO_WORD.search(name) and _is_phrase(rest[0].split()):
-        return rest.span()
-    if (
-        not direct
-        or _NO_WORD.search(name)
-        or len(value) < 4
-        or value.lower() in _STOP
-        or not value.isalpha()
-        or value.lower().endswith(_ENDINGS)
-    ):
+    value = word[0].rstrip(_TRAILING)
+    end = at + len(value)
+    if is_random(value) or _is_code(name, value) or _LONG_HEX.fullmatch(value):
+        return at, end
+    if not direct or _NO_WORD.search(name):
         return None
-    rest = text[span[1] : span[1] + 12]
-    ends = (
-        not rest.strip()
-        or rest[:1] in ".,;!?。、\r\n"
-        or text[at - 1] >= "\u2e80"
-        or re.match(r"\s*(?:です|だ|に|で|입니다|$)", rest)
-    )
-    return span if ends and not (value.isupper() and len(value) <= 6) else None
+    words = (_WORDS if _PHRASE_NAME.search(name) else _CLAUSE).match(text, at)
+    if words and _is_phrase(words[0].split()):
+        return words.span()
+    return (at, end) if _is_password(value) and _ends_clause(text, at, end) else None
 
 
+def _is_password(word: str) -> bool:
+    """Return whether an ordinary word after "the password is" may be the password."""
+    low = word.lower()
+    if len(word) < 4 or not word.isalpha() or low in _STOP or low.endswith(_ENDINGS):
+        return False
+    return not word.isupper() or len(word) > 6
+
+
+def _ends_clause(text: str, at: int, end: int) -> bool:
+    return text[at - 1] >= CJK or _CLAUSE_END.match(text, end) is not None
+
+
+CJK = "\u2e80"
+"""The first letter of scripts without blanks between words."""
+
+_ASCII_WORD, _ANY_WORD = re.compile(r"[!-~]+"), re.compile(r"\S+")
+_LONG_HEX = re.compile(r"(?:0x)?[0-9A-Fa-f]{32,}")
+_CLAUSE_END = re.compile(r"\s*\Z|[.,;!?。、\r\n]|\s{0,4}(?:です|だ|に|で|입니다)")
+_WORDS = re.compile(r"[^\n.;\"'」。]{3,400}")
 _CLAUSE = re.compile(r"[a-z ]{12,80}(?=[.,;!\n]|$)")
 
 
@@ -362,10 +368,14 @@ def _before(text: str, start: int) -> Span | None:
     for at in range(len(words) - 1, 0, -1):
         if words[at].lower() in _CONNECTORS:
             value = words[at - 1].strip(_TRAILING + "「『“‘(")
-            if is_random(value) or re.fullmatch(r"\d{4,8}", value):
+            if is_random(value) or _DIGITS.fullmatch(value):
                 found = begun + head.rfind(value)
                 return found, found + len(value)
-    if spoken := re.search(r"([!-~]{5,60})[」』]?[ 　]?(?:が|を|は)[^\s!-~]{0,6}\Z", head):
-        if is_random(spoken[1].strip(_TRAILING)):
-            return begun + spoken.start(1), begun + spoken.end(1)
+    spoken = None if head.isascii() else _SUBJECT.search(head)
+    if spoken and is_random(spoken[1].strip(_TRAILING)):
+        return begun + spoken.start(1), begun + spoken.end(1)
     return None
+
+
+_DIGITS = re.compile(r"\d{4,8}")
+_SUBJECT = re.compile(r"([!-~]{5,60})[」』]?[ 　]?(?:が|を|は)[^\s!-~]{0,6}\Z")
