@@ -11,8 +11,9 @@ import re
 from collections.abc import Callable
 
 from tabane.text.command_secrets import MOST_WORDS, secrets_of_words
+from tabane.text.secret_forms import is_random
 from tabane.text.secret_names import PAIR_NAMES, PAIR_VALUES, WEAK_PAIR_VALUES, SecretNames, names_secret
-from tabane.text.secret_values import HIDDEN, hide_secrets, is_random
+from tabane.text.secret_values import HIDDEN, hide_secrets
 
 _MOST_LEVELS = 4
 """Levels of JSON inside a string that are read; deeper ones are hidden."""
@@ -26,6 +27,7 @@ _TOKEN = re.compile(
     r"|(?P<plain>[^\s\"{}\[\],:]+)",
     re.DOTALL,
 )
+_JSON_WITHIN = re.compile(r'[{\[]\s{0,20}(?:["{]|\[["{])')
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
@@ -36,7 +38,17 @@ _WORDLIKE = re.compile(r"[A-Za-z]+(?:[_ -][A-Za-z]+)*\Z")
 class _Container:
     """An open object or list: what is known of the values in it."""
 
-    __slots__ = ("column", "columns", "hides", "is_list", "pair_is_secret", "pending", "start", "values", "words")
+    __slots__ = (
+        "column",
+        "columns",
+        "hides",
+        "is_list",
+        "pair_is_secret",
+        "pending",
+        "start",
+        "values",
+        "words",
+    )
 
     def __init__(self, is_list: bool, start: int) -> None:
         self.is_list, self.start = is_list, start
@@ -143,7 +155,7 @@ class JsonReading:
         name = _string_content(token["string"])
         folded = name.casefold()
         self._pair = (
-            "name" if folded in PAIR_NAMES else "value" if folded in PAIR_VALUES
+            "name" if folded in PAIR_NAMES else "type" if folded == "type" else "value" if folded in PAIR_VALUES
             else "weak" if folded in WEAK_PAIR_VALUES else ""
         )  # fmt: skip
         self._hide_next = name in self._names
@@ -161,8 +173,8 @@ class JsonReading:
         if parent is None or parent.is_list or not pair:
             return
         at = len(self._out) - 1
-        if pair == "name":
-            if names_secret(content, self._names):
+        if pair in ("name", "type"):
+            if (pair == "name" or "pass" in content.lower()) and names_secret(content, self._names):
                 parent.pair_is_secret = True
                 for start, end, _ in reversed(parent.pending):
                     self._out[start:end] = [_HIDDEN_TOKEN]
@@ -198,8 +210,10 @@ class JsonReading:
             parent.columns = len(words), named
         if len(words) == 2 and named == [0]:
             value = words[1]
-            if (parent.is_list and not _WORDLIKE.match(value)) or is_random(value) or (
-                parent.is_list and parent.columns is None
+            if (
+                (parent.is_list and not _WORDLIKE.match(value))
+                or is_random(value)
+                or (parent.is_list and parent.columns is None)
             ):
                 self._hide_word(closed, 1)
 
@@ -217,8 +231,11 @@ class JsonReading:
             else:
                 self._hide_word(closed, at)
         for at, word in enumerate(words[:MOST_WORDS]):
-            if at + 1 < len(words) and names_secret(word, self._names) and is_random(words[at + 1]):
-                self._hide_word(closed, at + 1)
+            if at + 1 < len(words) and names_secret(word, self._names):
+                far = at + 2 < len(words) and (words[at + 1] in ("=", ":", "is") or word.lower() == "auth")
+                for beside in (at + 1, at + 2) if far else (at + 1,):
+                    if is_random(words[beside]):
+                        self._hide_word(closed, beside)
 
     def _hide_word(self, closed: _Container, at: int) -> None:
         if closed.words is not None and closed.words[at] not in ("null", "true", "false"):
@@ -227,6 +244,8 @@ class JsonReading:
     def _redact_content(self, text: str) -> str:
         """Return the redacted content of a string, which may be JSON itself."""
         if text.lstrip()[:1] not in ("{", "[", '"') or len(text) < 2:
+            if self._level < _MOST_LEVELS and _JSON_WITHIN.search(text):
+                text = JsonReading(self._names, self._hide, self._level + 1).read(text)
             return self._hide_values(text)
         if self._level >= _MOST_LEVELS:
             return HIDDEN

@@ -18,8 +18,9 @@ from typing import Any
 import msgspec
 
 from tabane.audit.entry import NOTHING, PreparedArguments
+from tabane.text.secret_forms import has_mixed_word, has_run, marks_of, may_have_number, may_name_secrets
 from tabane.text.secret_names import SecretNames, may_be_pair, may_hold_named
-from tabane.text.secret_values import has_mixed_word, has_run, marks_of, may_have_number, may_name_secrets, secret_spans
+from tabane.text.secret_values import secret_spans
 
 CHECKED = 2 << 10
 """Bytes of arguments that are checked on the event loop, and taken as they are if they are harmless."""

@@ -16,7 +16,8 @@ _FLAGS = {
     "helm twine cf ibmcloud useradd usermod",
     "-p…": "mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlpump mysqlsh mariadb mariadb-dump "
     "mariadb-admin mariadb-import mariadb-check mycli 7z 7za 7zr sshpass",
-    "-P": "zip unzip zipcloak sqlcmd bcp osql tsql isql ipmitool mosquitto_pub mosquitto_sub",
+    "-N": "ssh-keygen",
+    "-P": "ssh-keygen zip unzip zipcloak sqlcmd bcp osql tsql isql ipmitool mosquitto_pub mosquitto_sub",
     "-a": "redis-cli valkey-cli keydb-cli",
     "-w": "ldapsearch ldapmodify ldapadd ldapdelete ldapwhoami ldappasswd ldapcompare",
     "-A": "snmpwalk snmpget snmpset snmpbulkwalk snmptrap",
@@ -33,8 +34,8 @@ _USERS = {
     "--user": ":curl ,lftp",
     "--proxy-user": ":curl",
     "-U": ":curl %smbclient %rpcclient %net %smbget :smbmap",
-    "-a": ":http :https",
-    "--auth": ":http :https",
+    "-a": ":http :https :httpie",
+    "--auth": ":http :https :httpie",
 }
 """Where a command takes a user and a secret, and what separates them."""
 
@@ -67,6 +68,7 @@ for _flag, _commands in _USERS.items():
 _PLACED = frozenset(words[0] for words, _, _ in _PLACES)
 _COMMANDS = frozenset(_BY_COMMAND) | _PLACED
 
+_COMMAND_NAME = re.compile(r"(?<![\w.+-])[A-Za-z0-9][\w.+-]*\Z")
 _BUNDLE = re.compile(r"-[A-Za-z]{2,6}\Z")
 _WINDOWS = re.compile(r"/([A-Za-z]{1,20}):")
 _ASSIGNED = re.compile(r"-{1,2}([\w.-]{1,60})[=:]")
@@ -74,7 +76,9 @@ _FLAG = re.compile(r"-{1,2}[A-Za-z][\w.-]{0,60}\Z")
 _SHORT = re.compile(r"--[A-Za-z]|-[A-Za-z]\Z")
 _PASS_FLAGS = frozenset(("-passin", "-passout", "-storepass", "-keypass"))
 _USER_FLAGS = frozenset(("-u", "-U", "--user", "--username"))
-_ATTACHED = re.compile(r"-p(?!(?:ort|ath|rint|rofile|retty|arallel|roxy|refix)\b)(?=\S{0,40}[\d\W])\S*\D\S*\Z")
+_ATTACHED = re.compile(
+    r"-p(?!(?:ort|ath|rint|rofile|retty|arallel|roxy|refix)\b)(?=\S{0,40}[\d\W])\S*\D\S*\Z"
+)
 _PASSED = re.compile(r"(?:pass|env|file|stdin|fd|base64):")
 
 _NO_VALUE = frozenset(
@@ -92,8 +96,8 @@ def secrets_of_words(words: Sequence[str], names: SecretNames) -> Iterator[tuple
     command = ""
     begun = 0
     for at, word in enumerate(words[:MOST_WORDS]):
-        found = word.rpartition("/")[2].rpartition("\\")[2].removesuffix(".exe")
-        if found in _COMMANDS:
+        found = name[0].removesuffix(".exe") if (name := _COMMAND_NAME.search(word[-40:])) else ""
+        if found in _COMMANDS and not word.startswith("-"):
             command, begun = found, at
             if command in _PLACED:
                 yield from _placed(words, begun)
@@ -113,7 +117,12 @@ def _flagged(words: Sequence[str], at: int, command: str, names: SecretNames) ->
             yield at, windows.end()
         return
     is_flag = _FLAG.match(word) is not None
-    if is_flag and (word.lstrip("-") in names or word in _PASS_FLAGS) and following and not _SHORT.match(following):
+    if (
+        is_flag
+        and (word.lstrip("-") in names or word in _PASS_FLAGS)
+        and following
+        and not _SHORT.match(following)
+    ):
         if following.lower() not in _NO_VALUE:
             yield at + 1, len(found[0]) if (found := _PASSED.match(following)) else 0
         return
@@ -145,7 +154,7 @@ def _after(at: int, word: str, separator: str) -> Iterator[tuple[int, int]]:
 
 def _placed(words: Sequence[str], begun: int) -> Iterator[tuple[int, int]]:
     for wanted, flag, place in _PLACES:
-        if words[begun].rpartition("/")[2] != wanted[0]:
+        if not words[begun].removesuffix(".exe").endswith(wanted[0]):
             continue
         rest = words[begun + 1 : begun + 20]
         if flag and not any(one.startswith("-") and flag[1] in one for one in rest):
@@ -160,7 +169,9 @@ def _placed(words: Sequence[str], begun: int) -> Iterator[tuple[int, int]]:
             yield plain[place - 1], 0
 
 
-_WORDS = lazy_pattern(r"""(?:"(?:[^"\\\n]|\\.){0,2000}"|'[^'\n]{0,2000}'|\\.|[^\s"';|&<>()`\\]+|["'\\])+|[;|&\n<>()`]+""")
+_WORDS = lazy_pattern(
+    r"""(?:"(?:[^"\\\n]|\\.){0,2000}"|'[^'\n]{0,2000}'|\\.|[^\s"';|&<>()`\\]+|["'\\])+|[;|&\n()`]+|[<>]+"""
+)
 _ENDS = re.compile(r"[;|&\n()`]")
 _QUOTED = re.compile(r"""(["'])(.*)\1\Z""", re.DOTALL)
 
@@ -171,6 +182,8 @@ def secrets_of_commands(text: str, names: SecretNames, nested: bool = False) -> 
     spans: list[tuple[int, int]] = []
     for found in _WORDS.finditer(text):
         word, start = found[0], found.start()
+        if word[0] in "<>":
+            continue
         if _ENDS.match(word):
             yield from _spans(words, spans, names)
             words, spans = [], []
