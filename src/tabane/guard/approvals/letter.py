@@ -338,17 +338,19 @@ def source_words(source: str) -> Message:
 
 
 def pair_words(pair: str) -> Message:
-    """Return what is allowed by ``mail__send>bob@example.com``, or by a pair such as ``pages>mail``."""
+    """Return what is allowed by a pair: a tool and what it reaches, or two sources, as earlier versions have.
+
+    Examples are ``mail__send>bob@example.com``, ``mail__send>*``, ``*>*@example.com`` and ``pages>mail``.
+    """
     first, _, second = pair.partition(">")
-    if "__" in first or first == "*" or second in ("*", "-") or any(mark in second for mark in "@./"):
-        tool, target = _name(first), _word(second)
-        if second == "*":
-            return say("Calls of {tool} are made without asking.", tool=tool)
-        if second == "-":
-            return say("Calls of {tool} that name nothing are made without asking.", tool=tool)
-        if first == "*":
-            return say("Calls for {target} are made without asking.", target=target)
-        return say("Calls of {tool} for {target} are made without asking.", tool=tool, target=target)
+    if first == "*":
+        return say("Calls of any tool for {target} are made without asking.", target=_word(second))
+    if second in ("*", "-"):
+        return say("Calls of {tool} are made without asking.", tool=_name(first))
+    if "__" in first or any(sign in second for sign in "@/:."):
+        return say(
+            "Calls of {tool} for {target} are made without asking.", tool=_name(first), target=_word(second)
+        )
     return say(
         "After {source} was read, calls of {sink} are made without asking.",
         sink=source_words(second),
