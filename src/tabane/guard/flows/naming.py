@@ -56,13 +56,16 @@ class KeptText(NamedTuple):
 
 
 class TrailTexts:
-    """The texts of a trail. ``whole``: False if something untrusted is not among them any more."""
+    """The texts of a trail. ``whole``: False if something untrusted is not among them any more.
 
-    __slots__ = ("_sizes", "kept", "version", "whole")
+    ``echoes_known``: False if something written after it is not among them.
+    """
+
+    __slots__ = ("_sizes", "echoes_known", "kept", "version", "whole")
 
     def __init__(self) -> None:
         self.kept: list[KeptText] = []
-        self.whole = True
+        self.whole = self.echoes_known = True
         self.version = 0
         self._sizes = dict.fromkeys(_ROOM, 0)
 
@@ -74,10 +77,9 @@ class TrailTexts:
         if size > room:
             if role in ("others", "later"):
                 self.whole = False
-            elif role == "written":  # then a later text may repeat something that is not known any more
-                self.kept = [
-                    each._replace(public=True) if each.role == "later" else each for each in self.kept
-                ]
+            elif role == "written" and self.echoes_known:
+                # From now on, a later text may repeat something that is not known any more.
+                self.echoes_known = False
                 self.version += 1
             if room <= 0:
                 return 0
@@ -332,6 +334,7 @@ class TrailNames:
 
     def __init__(self, texts: list[TrailTexts], private: frozenset[str]) -> None:
         self.whole = all(each.whole for each in texts)
+        echoes = all(each.echoes_known for each in texts)
         self.private = private
         self._known: list[str] = []
         self._public: list[str] = []
@@ -347,7 +350,7 @@ class TrailNames:
             if text.role == "written":
                 self._written.append((number, read))
             elif text.role == "later":
-                self._later.append((number, read, text.public))
+                self._later.append((number, read, text.public or not echoes))
             else:
                 (self._public if text.public else self._known).append(read)
             if text.role == "own" and _SELF.search(text.tool):
