@@ -445,8 +445,8 @@ class TrailNames:
             return TargetNaming("record", asked.source, asked.tool) if asked is not None else None
         if fields and all(field.author != "other" for field in fields):
             return None
-        if target.kind == "host" and (origin := self._homes.get(target.name.partition("/")[0])) is not None:
-            return TargetNaming("record", origin.source, origin.tool)
+        if target.kind == "host" and (home := self._homes.get(target.name.partition("/")[0])) is not None:
+            return TargetNaming("record", home.source, home.tool)
         for text, origin in self._texts:
             if any(_stands_in(name, text) for name in names):
                 return TargetNaming("text", origin.source, origin.tool)
@@ -454,8 +454,8 @@ class TrailNames:
             return (
                 None if target.kind == "address" else TargetNaming("record", fields[0].source, fields[0].tool)
             )
-        if (origin := self._disguised(target, value)) is not None:
-            return TargetNaming("disguised", origin.source, origin.tool)
+        if (hidden := self._disguised(target, value)) is not None:
+            return TargetNaming("disguised", hidden.source, hidden.tool)
         return None if self.whole or target.inside else TargetNaming("nowhere")
 
     def _asked_field(

@@ -26,6 +26,9 @@ MOST_TARGETS = 64
 LONGEST_TARGET = 300
 """Characters of a value that is a target. A longer one is a text."""
 
+DEEPEST = 16
+"""Levels of arguments that are read."""
+
 LONGEST_NAMED = 200
 """Characters of a target in the name of what a person allows."""
 
@@ -113,7 +116,7 @@ def targets_of(tool: str, bits: int, given: object, roles: Roles) -> CallTargets
     objects: set[Target] = set()
     complete = True
     for count, (name, value) in enumerate(_leaves(given, "", 0)):
-        if count >= 4 * MOST_TARGETS or len(found) > MOST_TARGETS:
+        if value is None or count >= 4 * MOST_TARGETS or len(found) > MOST_TARGETS:
             complete = False
             break
         role = roles(name)
@@ -126,10 +129,10 @@ def targets_of(tool: str, bits: int, given: object, roles: Roles) -> CallTargets
     return CallTargets(chosen[:MOST_TARGETS], deletes, complete)
 
 
-def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the texts and numbers among arguments, each with the parameter that gives it."""
-    if depth > 8:
-        yield name, "…"
+def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, str | None]]:
+    """Yield texts and numbers among arguments, each with the parameter that gives it; None if too deep."""
+    if depth > DEEPEST:
+        yield name, None
     elif isinstance(value, dict):
         for key, each in value.items():
             yield from _leaves(each, key if isinstance(key, str) else name, depth + 1)
