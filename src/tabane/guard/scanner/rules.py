@@ -46,10 +46,10 @@ def ban(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
     return Rule(sign, weight, one.steps, strict=True)
 
 
-def clauses(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
+def clauses(sign: Sign, weight: int, *steps: Meaning | int, strict: bool = False) -> Rule:
     """Return a rule whose order is that of clauses."""
     one = rule(sign, weight, *steps)
-    return Rule(sign, weight, one.steps, clauses=True)
+    return Rule(sign, weight, one.steps, strict=strict, clauses=True)
 
 
 def near(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
@@ -274,6 +274,11 @@ RULES: tuple[Rule, ...] = (
     rule(S.CONVERSATION, 4, M.WHOLE, 4, M.USER, 4, M.MESSAGES, 3, M.WHOLE),
     rule(S.STUFFING, 1, ANY_FIELD, 5, M.PUT),
     ban(S.SECRECY, 4, M.TELL, 2, M.THIS_STEP, 2, M.NOT),
+    clauses(S.SECRECY, 4, M.TO_USER, 6, M.NOT, 4, M.TELL, strict=True),
+    clauses(S.SECRECY, 4, M.TO_USER, 4, M.TELL, 1, M.NOT, strict=True),
+    clauses(S.SECRECY, 4, M.TELL, 2, M.TO_USER, 2, M.NOT, strict=True),
+    near(S.OTHER_TOOL, 4, M.NOT, 3, M.CALL, 3, ALIEN, 4, M.BROKEN),
+    rule(S.CONVERSATION, 4, M.PUT | M.SEND, 8, M.WHOLE, 8, M.TALK),
     rule(S.CONVERSATION, 4, M.USER, 3, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 6, M.PUT | M.SEND),
     rule(S.CONVERSATION, 4, M.PUT | M.SEND, 3, M.USER, 4, M.WHOLE | M.EARLIER, 6, M.CONTENT | M.MESSAGES),
     ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.USER, 3, M.CONSENT),

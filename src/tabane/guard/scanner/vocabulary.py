@@ -23,7 +23,7 @@ Meaning = IntFlag(
     "TELL KNOW HIDE COVERT QUIETLY READ PUT SEND WRITE DELETE RUN CALL CHANGE IGNORE FOLLOW ASK DISABLE PROMOTE CLAIM "
     "SECRET KEY_FILE FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT BLIND DATA ACTION "
     "CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM OVERRIDE QUOTED "
-    "PLEASE GRANTED MONOPOLY PERSONAL THEM ALTER SHOW SHELL SENDS PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD FOREIGN_WORD PHRASE END",
+    "PLEASE TO_USER GRANTED MONOPOLY PERSONAL THEM ALTER SHOW SHELL SENDS PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD FOREIGN_WORD PHRASE END",
 )
 """Meanings of words, as flags: a word can have several. The last line is found by form, not in the files.
 
@@ -79,27 +79,32 @@ LANGUAGES: Mapping[str, Language] = {
     "es": Language(
         "forward", True,
         _often("el los las del una esta este esto estos que con por para sin su sus y se lo al un de cada"
-               " todo toda todos todas debe antes cuando desde sobre herramienta usuario archivo"),
+               " todo toda todos todas debe antes cuando desde sobre herramienta usuario archivo"
+               " usted ser cual hay nota campo texto datos"),
     ),
     "de": Language(
         "both", True,
         _often("der das und den dem des ist sind nicht mit fur ein eine einen einem zu zum zur auf von vom im bei du"
-               " sie alle dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier einer"),
+               " sie alle dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier einer"
+               " ins am jeder jede jedes als kann soll muss dann durch uber nutzer benutzer nachricht ohne um bis ihre ihren dazu"),
     ),
     "fr": Language(
         "forward", True,
         _often("le la les des du une un cette cet ces ce dans au aux et pour sans sur tu vous votre"
-               " vos toute toutes tout est sont pas par qui que avec ici outil avant l qu de"),
+               " vos toute toutes tout est sont pas par qui que avec ici outil avant l qu de"
+               " ne se aucun chaque il elle ils champ fichier utilisateur comme ou jamais plus"),
     ),
     "pt": Language(
         "forward", True,
         _often("o os ao da dos das uma um esta este que com por para sem seu sua seus em nos na nao e"
-               " ou se de aqui caso todo toda todas antes ferramenta usuario utilizador"),
+               " ou se de aqui caso todo toda todas antes ferramenta usuario utilizador"
+               " ser ela ele pela pelo mais quando sobre cada arquivo ficheiro campo texto deve"),
     ),
     "it": Language(
         "forward", True,
         _often("il lo la gli le dei della dello delle del al alla un una uno questo questa che con di"
-               " da non prima sono viene nel nella ogni qui per strumento utente l dell"),
+               " da non prima sono viene nel nella ogni qui per strumento utente l dell"
+               " suo sua ai dal dalla sul va anche come campo testo deve mai"),
     ),
 }  # fmt: skip
 """Languages besides English, whose words are looked for in every text."""
