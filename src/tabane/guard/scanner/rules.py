@@ -3,6 +3,7 @@
 They serve all languages. Where verbs come last, a ban is read from its end, and the order of other rules is free.
 """
 
+# ruff: noqa: E501 (a rule in one line)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -21,13 +22,15 @@ class Rule:
     """Meanings in this order: each with how many words may be between it and the one before.
 
     ``strict`` rules have an order in every language, and no condition ("if") is between their words;
-    ``free`` ones have no order in any.
+    ``free`` ones have no order in any. ``clauses`` are steps of several clauses, which all languages put in
+    the same order.
     """
 
     sign: Sign
     weight: int
     steps: tuple[tuple[int, int], ...]
     strict: bool = False
+    clauses: bool = False
     free: bool = False
 
 
@@ -42,6 +45,12 @@ def ban(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
     """Return a strict rule."""
     one = rule(sign, weight, *steps)
     return Rule(sign, weight, one.steps, strict=True)
+
+
+def clauses(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
+    """Return a rule whose order is that of clauses."""
+    one = rule(sign, weight, *steps)
+    return Rule(sign, weight, one.steps, clauses=True)
 
 
 def near(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
@@ -59,7 +68,18 @@ ANY_FIELD = M.FIELD | M.OWN_FIELD
 GOAL = M.SERVICE | M.NUMBER | M.PLACE
 SELF = M.SELF | M.THIS_TOOL
 ANY_STEERING = (
-    ACT | M.CALL | M.PUT | FORCE | TRIGGER | M.INSTEAD | M.BROKEN | M.NOT | M.ALSO | M.CHANGE | M.PLEASE | M.ALTER
+    ACT
+    | M.CALL
+    | M.PUT
+    | FORCE
+    | TRIGGER
+    | M.INSTEAD
+    | M.BROKEN
+    | M.NOT
+    | M.ALSO
+    | M.CHANGE
+    | M.PLEASE
+    | M.ALTER
 )
 LONE_PATH = 3
 """Weight of a path to secrets that nothing is said about."""
@@ -242,6 +262,44 @@ RULES: tuple[Rule, ...] = (
     rule(S.OUTPUT, 4, M.ALL | M.ALWAYS, 10, M.CLAIM | M.PROMOTE, 3, M.USER, 14, M.SERVICE | M.PRODUCT),
     rule(S.COMMAND, 4, M.READ, 6, M.SERVICE, 6, M.RUN | M.FOLLOW),
     rule(S.OUTPUT, 3, M.ALL | M.ALWAYS, 8, M.PROMOTE, 8, M.PRODUCT | M.SERVICE),
+    # -- as other languages, whose order is free, put it
+    rule(S.EXCLUSIVE, 4, SELF, 3, M.MUST, 6, M.CALL, 3, M.BEFORE | M.FIRST, 3, M.ALL | M.OTHER, 2, M.OTHER | M.TOOL),
+    clauses(S.EXCLUSIVE, 4, M.OTHER, 4, M.TOOL, 8, M.NOT, 4, M.CALL),
+    clauses(S.EXCLUSIVE, 4, M.TOOL, 3, M.OTHER, 8, M.NOT, 4, M.CALL),
+    clauses(S.EXCLUSIVE, 4, M.OTHER, 4, M.TOOL, 8, M.CALL, 4, M.NOT),
+    rule(S.EXCLUSIVE, 4, M.MUST, 3, M.CALL, 3, SELF, 3, M.BEFORE, 4, M.OTHER),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 10, M.NOT, 5, M.CALL),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 10, M.CALL, 5, M.NOT),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 6, M.CALL | M.INSTEAD, 4, SELF | M.INSTEAD),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 4, M.BROKEN, 6, M.INSTEAD, 6, M.CALL),
+    rule(S.REDIRECT, 3, M.CHANGE, 4, M.RECIPIENT, 6, M.COVERT | M.QUIETLY),
+    rule(S.REDIRECT, 3, M.CHANGE, 3, M.COVERT | M.QUIETLY, 4, M.RECIPIENT),
+    rule(S.REDIRECT, 3, M.COVERT | M.QUIETLY, 4, M.CHANGE, 4, M.RECIPIENT),
+    rule(S.REDIRECT, 3, M.COVERT | M.QUIETLY, 4, M.RECIPIENT, 6, M.CHANGE),
+    rule(S.REDIRECT, 3, M.RECIPIENT, 3, M.COVERT | M.QUIETLY, 6, M.CHANGE),
+    rule(S.REDIRECT, 5, M.RECIPIENT, 4, M.CHANGE, 6, M.SERVICE | M.NUMBER),
+    rule(S.REDIRECT, 4, M.PUT | M.SEND | M.MUST, 4, M.SERVICE, 6, M.BLIND),
+    rule(S.CONVERSATION, 3, M.SECRET, 5, M.IF, 10, M.TALK),
+    rule(S.SECRETS, 3, M.ALL | M.WHOLE, 2, M.SECRET, 8, M.SECRET),
+    rule(S.SECRETS, 3, M.PRETEXT, 12, M.PUT | M.SEND, 6, M.SECRET),
+    rule(S.CONVERSATION, 4, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 4, M.USER, 8, M.PUT | M.SEND),
+    rule(S.CONVERSATION, 4, M.WHOLE, 4, M.USER, 4, M.MESSAGES, 3, M.WHOLE),
+    rule(S.STUFFING, 1, ANY_FIELD, 5, M.PUT),
+    ban(S.SECRECY, 4, M.TELL, 2, M.THIS_STEP, 2, M.NOT),
+    rule(S.CONVERSATION, 4, M.USER, 3, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 6, M.PUT | M.SEND),
+    rule(S.CONVERSATION, 4, M.PUT | M.SEND, 3, M.USER, 4, M.WHOLE | M.EARLIER, 6, M.CONTENT | M.MESSAGES),
+    ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.USER, 3, M.CONSENT),
+    ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.CONSENT, 3, M.USER),
+    ban(S.UNCONFIRMED, 4, M.USER, 5, M.CONSENT, 12, M.NOT, 4, M.ASK),
+    clauses(S.UNCONFIRMED, 4, M.USER, 2, M.CONSENT, 2, M.NOT, 2, M.ASK),
+    clauses(S.UNCONFIRMED, 4, M.USER, 2, M.CONSENT, 2, M.ASK, 1, M.NOT),
+    clauses(S.UNCONFIRMED, 4, M.CONSENT, 2, M.USER, 2, M.NOT, 8, M.IGNORE),
+    clauses(S.REDIRECT, 4, ALIEN, 4, M.SEND | M.SENDS, 6, M.SERVICE),
+    clauses(S.SECRECY, 3, M.QUIETLY | M.COVERT, 2, ALIEN),
+    rule(S.UNCONFIRMED, 3, M.DISABLE, 3, M.CONSENT),
+    rule(S.COMMAND, 2, M.FIRST | M.MUST | M.PLEASE, 5, M.RUN, 6, M.SHELL),
+    rule(S.COMMAND, 2, M.RUN, 4, M.FIRST, 6, M.SHELL),
+    rule(S.PERSISTENCE, 4, M.STEERING, 6, M.PUT | M.WRITE),
 )  # fmt: skip
 
 
@@ -262,7 +320,7 @@ def rule_hits(sentence: Sequence[Word], order: str) -> Iterator[Hit]:
             continue
         if one.free:
             found = _together(one, sentence)
-        elif order == "forward" or not present & _FOREIGN_WORD:
+        elif order == "forward" or one.clauses or not present & _FOREIGN_WORD:
             found = _in_order(one, sentence)
         elif not one.strict:
             found = _together(one, sentence)

@@ -137,8 +137,10 @@ def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
             shared[name] = len(one.traces & words)
         elif not plain and one.traces.search(text):
             found.add(name)
-    least = max(_FEW, *(count / 2 for count in shared.values()))  # neighbors share many frequent words
-    found |= {name for name, count in shared.items() if count >= least}
+    most = max(shared.values())
+    for name, count in shared.items():  # neighbors share many frequent words
+        if count >= _FEW and (count >= most / 3 or LANGUAGES[name].order == "both"):
+            found.add(name)
     if {"ja", "zh"} <= found and _MANY_KANA.search(text):
         found.discard("zh")
     return frozenset(found)
