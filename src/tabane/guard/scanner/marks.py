@@ -1,12 +1,13 @@
 """Marks in any language: those of prompts, links that carry data out, and commands that harm."""
 
+# ruff: noqa: E501 (an expression in one line)
 from __future__ import annotations
 
 from tabane.guard.scanner.evidence import Sign, Signal, anchored
 
 MARKS: tuple[Signal, ...] = (
     anchored(Sign.MARKUP, 5, r"<\|(?:im_start|im_end|system|user|assistant|endoftext|start_header_id|eot_id|begin_of_text)\|>|\[/?inst\]|<</?sys>>|<start_of_turn>", "<|", "[inst", "[/inst", "<<", "<start_of"),
-    anchored(Sign.MARKUP, 3, r"<(?:system|secret|hidden|override|admin|directive|sys|assistant|instructions?|system[_-]\w+|ai[_-]\w+|llm[_-]\w+|hidden[_-]\w+|secret[_-]\w+|privileged|priority)>|\[(?:system|admin|override|hidden|secret|system[_ -]\w+|ai[_ -]\w+|internal)(?: \w+){0,2}\]|#{2,6} ?(?:system|instruction|admin|override)|\{\{? ?(?:system|instruction|admin)s? ?:|<!--[^\n]{0,80}?(?:[^\x00-\x7f]|\b(?:ai|llm|assistants?|agents?|models?|instructions?|system|must|ignore|always)\b)", "<", "[", "##", "{ ", "{{"),
+    anchored(Sign.MARKUP, 3, r"<(?:system|secret|hidden|override|admin|directive|sys|assistant|instructions?|system[_-]\w+|ai[_-]\w+|llm[_-]\w+|hidden[_-]\w+|secret[_-]\w+|privileged|priority)>|\[(?:system|admin|override|hidden|secret|system[_ -]\w+|ai[_ -]\w+|internal)(?: \w+){0,2}\]|#{2,6} ?(?:system|instruction|admin|override)|\{\{? ?(?:system|instruction|admin)s? ?:|<!--[^\n]{0,80}?\b(?:ai|llm|assistants?|agents?|models?|instructions?|system|must|ignore|always)\b", "<", "[", "##", "{ ", "{{"),
     anchored(Sign.MARKUP, 3, r"<!--[^\n]{0,80}?(?:\b(?:ki|ia|ии|asistente|assistente|assistant|modelo|modello|modell|modèle|ассистент|модель)\b|模型|助手|モデル|アシスタント|모델|어시스턴트|مساعد|सहायक)", "<!--"),
     anchored(Sign.MARKUP, 2, r"<(?:important|critical|urgent|mandatory|attention|required|security|compliance|internal|policy|prerequisite)(?:[_ -]\w+){0,2}>|\[(?:important|critical|urgent|mandatory|always|required|security|compliance|policy)(?: \w+){0,2}[\]:]", "<", "["),
     anchored(Sign.OVERRIDE, 3, r"\bsystem (?:override|instruction|notice|directive|message|update|alert|note|command)s? ?:|\byou are now\b|\bfrom (?:now|here) on\b|\bact as (?:if|though) you (?:were|are)\b", "system", "you are now", "from now", "from here", "act as"),

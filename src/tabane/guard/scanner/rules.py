@@ -3,6 +3,7 @@
 They serve all languages. Where verbs come last, a ban is read from its end, and the order of other rules is free.
 """
 
+# ruff: noqa: E501 (a rule in one line)
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
@@ -67,7 +68,18 @@ ANY_FIELD = M.FIELD | M.OWN_FIELD
 GOAL = M.SERVICE | M.NUMBER | M.PLACE
 SELF = M.SELF | M.THIS_TOOL
 ANY_STEERING = (
-    ACT | M.CALL | M.PUT | FORCE | TRIGGER | M.INSTEAD | M.BROKEN | M.NOT | M.ALSO | M.CHANGE | M.PLEASE | M.ALTER
+    ACT
+    | M.CALL
+    | M.PUT
+    | FORCE
+    | TRIGGER
+    | M.INSTEAD
+    | M.BROKEN
+    | M.NOT
+    | M.ALSO
+    | M.CHANGE
+    | M.PLEASE
+    | M.ALTER
 )
 LONE_PATH = 3
 """Weight of a path to secrets that nothing is said about."""
@@ -289,7 +301,7 @@ RULES: tuple[Rule, ...] = (
     clauses(S.UNCONFIRMED, 4, M.CONSENT, 2, M.USER, 2, M.NOT, 8, M.IGNORE),
     clauses(S.REDIRECT, 4, ALIEN, 4, M.SEND | M.SENDS, 6, M.SERVICE),
     clauses(S.SECRECY, 3, M.QUIETLY | M.COVERT, 2, ALIEN),
-    rule(S.UNCONFIRMED, 3, M.IGNORE | M.DISABLE, 3, M.CONSENT),
+    rule(S.UNCONFIRMED, 3, M.DISABLE, 3, M.CONSENT),
     rule(S.COMMAND, 2, M.FIRST | M.MUST | M.PLEASE, 5, M.RUN, 6, M.SHELL),
     rule(S.COMMAND, 2, M.RUN, 4, M.FIRST, 6, M.SHELL),
     rule(S.PERSISTENCE, 4, M.STEERING, 6, M.PUT | M.WRITE),

@@ -156,6 +156,7 @@ class _ReadDefinition:
         """Return the passage with the most evidence."""
         words = words_of(text) if words is None else words
         languages = languages_of(text, words)
+        self._names.written = self._whole if text is self.text else ""
         order = word_order(languages)
         hits = [
             hit
@@ -171,7 +172,11 @@ class _ReadDefinition:
 
         A path alone counts for less among parameters, where examples are.
         """
-        if hit.sign is Sign.SECRETS and hit.weight == LONE_PATH and " " not in (path := text[hit.start : hit.end]):
+        if (
+            hit.sign is Sign.SECRETS
+            and hit.weight == LONE_PATH
+            and " " not in (path := text[hit.start : hit.end])
+        ):
             return hit.start >= self._asked or any(word in path for word in self._names.family)
         if hit.sign is Sign.HANDLING:
             return bool(self._purpose & Meaning.SEND)

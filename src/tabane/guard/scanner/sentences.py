@@ -57,10 +57,10 @@ _KEY_FILE = re.compile(
 _KEY_NAME = re.compile(
     r"^\$?[a-z0-9]+(?:_[a-z0-9]+)*_(?:key|token|secret|password|passwd|credentials?|pat)s?$"
 )
-_SERVICE = re.compile(r"://|^(?:[\w-]{1,40}+\.){1,4}[a-z]{2,6}/\w|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|link|cloud)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}")
-_NUMBER = re.compile(
-    r"^\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}[a-z0-9]{10}"
+_SERVICE = re.compile(
+    r"://|^(?:[\w-]{1,40}+\.){1,4}[a-z]{2,6}/\w|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|link|cloud)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}"
 )
+_NUMBER = re.compile(r"^\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}[a-z0-9]{10}")
 """An account, a telephone number, a wallet or the name of a host."""
 _TOOL_NAME = re.compile(r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$|^[a-z]+(?:-[a-z]+)+_[a-z_]+$")
 _PLACE = re.compile(r"^(?:/(?:tmp|var|etc|home|root|usr|opt|dev|mnt|users|data)\b|~/|[a-z]:\\|\./)")
@@ -87,7 +87,8 @@ class Names:
     siblings: Collection[str] = ()
     foreign: Collection[str] = ()
     camel: Collection[str] = ()
-    family: Collection[str] = ()
+    family: frozenset[str] = frozenset()
+    written: str = ""
 
     def meaning(self, token: str) -> int:
         """Return what a word in the form of a tool's name is: a tool of another server, or of this one."""
@@ -123,7 +124,22 @@ _OF_MANY = frozenset(
 _CAMEL = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
 _TOOL_WORDS = frozenset(("tool", "function"))
 _FIELD_WORDS = frozenset(
-    ["parameter", "parameters", "argument", "arguments", "field", "fields", "option", "options", "column", "columns", "property", "value", "values", "flag"]
+    [
+        "parameter",
+        "parameters",
+        "argument",
+        "arguments",
+        "field",
+        "fields",
+        "option",
+        "options",
+        "column",
+        "columns",
+        "property",
+        "value",
+        "values",
+        "flag",
+    ]
 )
 _PHRASE, _TOOL = int(M.PHRASE), int(M.TOOL_NAME)  # flags of enum are several times as slow as integers
 _NO_PHRASE, _NOT_OWN_FORMS = ~_PHRASE, ~int(M.TOOL_NAME | M.SECRET | M.KEY_NAME)
@@ -176,6 +192,8 @@ def sentences(text: str, names: Names, languages: frozenset[str] | None = None) 
         means = known[token]
         if token in special:
             means = special[token] | (means & _NOT_OWN_FORMS)
+        elif means & _TOOL and names.written and not names.written[found.start() : found.end()].islower():
+            means &= ~_TOOL  # a name in capitals is a constant
         elif means & _TOOL:
             other = names.meaning(token)
             if other == _TOOL and number + 1 < len(tokens) and tokens[number + 1][0] in _FIELD_WORDS:
