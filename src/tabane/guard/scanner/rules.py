@@ -128,6 +128,11 @@ RULES: tuple[Rule, ...] = (
     rule(S.PRESSURE, 1, M.PRETEXT),
     # -- what is wanted
     rule(S.SECRETS, 4, MOVE, 14, M.KEY_FILE),
+    rule(S.SECRETS, 5, MOVE, 14, M.KEY_PATH),
+    rule(S.SECRETS, 5, M.MODEL, 12, M.KEY_PATH),
+    near(S.SECRETS, 4, MOVE, 3, M.KEY_FILE),
+    rule(S.SECRETS, 4, M.PRETEXT, 4, M.PERSONAL),
+    near(S.SECRETS, 3, M.SECRET, 6, M.PERSONAL),
     rule(S.SECRETS, 3, MOVE, 14, M.PATH),
     rule(S.SECRETS, 2, M.PATH),
     rule(S.SECRETS, LONE_PATH, M.PATH),

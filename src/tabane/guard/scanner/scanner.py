@@ -46,6 +46,7 @@ from tabane.guard.scanner.lookalikes import (
     KnownNames,
     disguised_words,
     lookalike,
+    backward_text,
     spaced_orders,
     undisguised,
     without_leet,
@@ -227,24 +228,16 @@ class _ReadDefinition:
                     HIDDEN, "high", say("It contains encoded orders to the model."), excerpt_of(payload)
                 )
         least = max(MEDIUM, plain + 1)
-        backward = self.text[::-1] if len(_BACKWARD.findall(self.text)) >= 2 else None
-        disguised = next(
-            (
-                other
-                for other in (without_leet(self.text), backward)
-                if other is not None and self._weight(other).weight >= least
-            ),
-            None,
-        )
-        if disguised is None:
-            disguised = spaced_orders(self.text)
+        disguised = without_leet(self.text)
+        if disguised is not None and self._weight(disguised).weight < least:
+            disguised = None
+        disguised = disguised or spaced_orders(self.text) or backward_text(self.text)
         if disguised is not None:
             yield Finding(
                 HIDDEN, "high", say("It spells orders to the model in a disguise."), excerpt_of(disguised)
             )
 
 
-_BACKWARD = re.compile(r"\b(?:eht|dna|daer|dnes|yek|terces|resu|lla|elif|erongi|drowssap|nekot)\b")
 _CLOSING = ".!?\u3002)'\"\u201d"
 _MARKED = ("  ", "<", "*", "`")
 
