@@ -137,6 +137,7 @@ _QUOTED = re.compile(
     r"\b(?:detect(?:s|ing|ion)?|scan(?:s|ning)|flags?|identif(?:y|ies)|prevents?|blocks?|rejects?|guards?|sanitizes?|classif(?:y|ies)"
     r"|filters?|phrases?|patterns?|attacks?|attempts?|injections?|jailbreaks?|malicious|phishing|leak(?:s|ed)?|traversal|reject(?:s|ed)?|validat\w{1,5}|exposed|hard-?coded|such as|e\.g\.?|examples?|explains?)\b(?:[^.!?\n]|\.(?=[\w,])){0,120}$"
 )
+_LEAKED = re.compile(r"\b(?:leaked|exposed|hard-?coded|accidental(?:ly)?)\b")
 _NEVER = re.compile(r"\b(?:not|never|don't|cannot)\b[^.!?\n]*$")
 _EXAMPLE = re.compile("検出|検知|見つけ|対策|攻撃|のような|などの")
 _NEGATABLE = frozenset({Sign.SECRETS, Sign.STUFFING, Sign.CHANNEL, Sign.CONVERSATION, Sign.OVERRIDE})
@@ -179,6 +180,8 @@ def _counts(text: str, hit: Hit) -> bool:
     """Return whether a hit is meant: it is not negated, and not the example of a scanner or a lesson."""
     before = text[max(0, hit.start - 180) : hit.start]
     if hit.sign in _NEGATABLE and _NEGATED.search(before[-40:]):
+        return False
+    if hit.sign is Sign.SECRETS and _LEAKED.search(text, hit.start, hit.end):
         return False
     if text.startswith("without", hit.start) and _NEVER.search(before[-60:]):
         return False

@@ -274,7 +274,7 @@ def _by_form(token: str) -> int:
     if _SERVICE.search(token):
         return int(M.SERVICE)
     if _PATH.search(token):
-        return steering | int(M.PATH | M.KEY_FILE if _KEY_FILE.search(token) else M.PATH)
+        return steering | int(M.PATH | M.KEY_FILE | M.KEY_PATH if _KEY_FILE.search(token) else M.PATH)
     if steering:
         return steering
     if _KEY_NAME.search(token):

@@ -23,7 +23,7 @@ Meaning = IntFlag(
     "TELL KNOW HIDE COVERT QUIETLY READ PUT SEND WRITE DELETE RUN CALL CHANGE IGNORE FOLLOW ASK DISABLE PROMOTE CLAIM "
     "SECRET KEY_FILE FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT BLIND DATA ACTION "
     "CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM OVERRIDE QUOTED "
-    "PLEASE TO_USER GRANTED MONOPOLY PERSONAL THEM ALTER SHOW SHELL SENDS PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD FOREIGN_WORD PHRASE END",
+    "PLEASE TO_USER PRIVILEGE GRANTED MONOPOLY PERSONAL THEM ALTER SHOW SHELL SENDS PATH KEY_PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD FOREIGN_WORD PHRASE END",
 )
 """Meanings of words, as flags: a word can have several. The last line is found by form, not in the files.
 
@@ -252,7 +252,7 @@ def _words(name: str) -> tuple[tuple[str, int], ...]:
     if not path.exists():
         return ()
     for meaning, words in tomllib.loads(path.read_text("utf-8")).items():
-        flag = int(Meaning[meaning])
+        flag = 0 if meaning == "NOTHING" else int(Meaning[meaning])
         for word in folded(unmarked(words)).split():
             found[word] = found.get(word, 0) | flag
     return tuple(found.items())
