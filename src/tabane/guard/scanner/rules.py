@@ -6,13 +6,14 @@ They serve all languages. Where verbs come last, a ban is read from its end, and
 # ruff: noqa: E501 (a rule in one line)
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from tabane.guard.scanner.evidence import Hit, Sign
-from tabane.guard.scanner.sentences import Word
-from tabane.guard.scanner.vocabulary import Meaning
+from tabane.guard.scanner.sentences import Sentences, Word
+from tabane.guard.scanner.vocabulary import Meaning, Order
 
 M, S = Meaning, Sign
 
@@ -322,50 +323,58 @@ _QUOTABLE = frozenset({S.OVERRIDE, S.SECRECY, S.SECRETS, S.COMMAND})
 """Signs in sentences that speak of attacks: those of scanners and lessons."""
 
 
-def rule_hits(sentence: Sequence[Word], order: str) -> Iterator[Hit]:
-    """Yield where the rules match a sentence in a language with this order of words."""
-    present = 0
-    for word in sentence:
-        present |= word.means
-    quoted = present & _QUOTED and present & _FOREIGN_WORD and not present & _ORDERED
-    for one in _possible(present):
-        if quoted and one.sign in _QUOTABLE:
-            continue
-        if one.free:
-            found = _together(one, sentence)
-        elif order == "forward" or one.clauses or not present & _FOREIGN_WORD:
-            found = _in_order(one, sentence)
-        elif not one.strict:
-            found = _together(one, sentence)
-        elif order == "backward":
-            found = _in_order(_reversed(one), sentence)
-        else:
-            found = [*_in_order(one, sentence), *_in_order(_reversed(one), sentence)]
-        for first, last in found:
-            if not one.strict or not _conditional(sentence, first, last):
-                yield Hit(sentence[first].start, sentence[last].end, one.sign, one.weight)
+def rule_hits(read: Sentences, order: Order) -> Iterator[Hit]:
+    """Yield where the rules match in the sentences of a text whose languages have this order of words."""
+    for sentence in read:
+        present = 0
+        for _, means in sentence:
+            present |= means
+        foreign = bool(present & _FOREIGN_WORD)
+        quoted = foreign and present & _QUOTED and not present & _ORDERED
+        for one in _possible(present):
+            if quoted and one.sign in _QUOTABLE:
+                continue
+            for first, last in _matches(one, sentence, order if foreign else "forward"):
+                yield Hit(*read.span(first, last), one.sign, one.weight)
+
+
+def _matches(one: Rule, words: Sequence[Word], order: Order) -> list[tuple[int, int]]:
+    """Return the numbers of the first and the last word of each match."""
+    if one.free or not (order == "forward" or one.clauses or one.strict):
+        return _together(one, words)
+    found = []
+    if order != "backward" or one.clauses:
+        found += _in_order(one, words)
+    if order != "forward" and not one.clauses:
+        found += _in_order(_reversed(one), words)
+    if one.strict and found:
+        conditions = [number for number, means in words if means & _IF and not means & _NOT]
+        found = [
+            (first, last)
+            for first, last in found
+            if not any(first - 2 <= number < last for number in conditions)
+        ]
+    return found
 
 
 def _in_order(one: Rule, words: Sequence[Word]) -> list[tuple[int, int]]:
-    """Return the first and the last word of each match, as numbers in the sentence. The latest beginning is the nearest."""
+    """Return the matches of a rule in its order. The latest beginning is the nearest."""
     found = []
     steps = one.steps
     final = len(steps) - 1
     last: list[tuple[int, int] | None] = [None] * (final + 1)
-    for number, word in enumerate(words):
-        means, place = word.means, word.place
+    for number, means in words:
         for at in range(final, -1, -1):
             meaning, gap = steps[at]
             if not means & meaning:
                 continue
+            begun = number
             if at:
                 before = last[at - 1]
-                if before is None or before[0] == place or place - before[0] > gap:
+                if before is None or before[0] == number or number - before[0] > gap:
                     continue
                 begun = before[1]
-            else:
-                begun = number
-            last[at] = (place, begun)
+            last[at] = (number, begun)
             if at == final:
                 found.append((begun, number))
                 break
@@ -375,22 +384,17 @@ def _in_order(one: Rule, words: Sequence[Word]) -> list[tuple[int, int]]:
 def _together(one: Rule, words: Sequence[Word]) -> list[tuple[int, int]]:
     """Return the matches of a rule in any order, within as many words as its gaps have together."""
     found = []
-    steps = one.steps
-    room = sum(gap for _, gap in steps) + 2
-    last = [-1] * len(steps)
-    for number, word in enumerate(words):
-        fitting = [at for at, (meaning, _) in enumerate(steps) if word.means & meaning]
+    room = sum(gap for _, gap in one.steps) + 2
+    last = [-1] * len(one.steps)
+    for number, means in words:
+        fitting = [at for at, (meaning, _) in enumerate(one.steps) if means & meaning]
         if not fitting:
             continue
-        last[min(fitting, key=lambda at: last[at])] = number
+        last[min(fitting, key=last.__getitem__)] = number
         first = min(last)
-        if first >= 0 and word.place - words[first].place <= room:
+        if first >= 0 and number - first <= room:
             found.append((first, number))
     return found
-
-
-def _conditional(words: Sequence[Word], first: int, last: int) -> bool:
-    return any(words[at].means & _IF and not words[at].means & _NOT for at in range(max(first - 1, 0), last))
 
 
 @lru_cache(512)
@@ -403,4 +407,18 @@ def _reversed(one: Rule) -> Rule:
 @lru_cache(8_192)
 def _possible(present: int) -> tuple[Rule, ...]:
     """Return the rules that a sentence with these meanings may match."""
-    return tuple(one for one in RULES if all(meaning & present for meaning, _ in one.steps))
+    found = []
+    for needed, rules in _by_need().items():
+        if needed & present:
+            found += [one for one in rules if all(meaning & present for meaning, _ in one.steps)]
+    return tuple(found)
+
+
+@cache
+def _by_need() -> dict[int, list[Rule]]:
+    """Return the rules by the meaning that the fewest others need: most sentences lack it."""
+    counts = Counter(meaning for one in RULES for meaning, _ in one.steps)
+    found: dict[int, list[Rule]] = {}
+    for one in RULES:
+        found.setdefault(min((meaning for meaning, _ in one.steps), key=counts.__getitem__), []).append(one)
+    return found

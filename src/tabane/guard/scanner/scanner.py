@@ -57,10 +57,10 @@ from tabane.guard.scanner.sentences import (
     PARAGRAPH,
     SENTENCE_END,
     Names,
+    Sentences,
     camel_names,
     family,
     purpose,
-    sentences,
 )
 from tabane.guard.scanner.vocabulary import Meaning, folded, languages_of, unmarked, word_order
 from tabane.messages import Message, say
@@ -158,13 +158,9 @@ class _ReadDefinition:
         words = words_of(text) if words is None else words
         languages = languages_of(text, words)
         self._names.written = self._whole if text is self.text else ""
-        order = word_order(languages)
-        hits = [
-            hit
-            for sentence in sentences(text, self._names, languages)
-            for hit in rule_hits(sentence, order)
-            if not self._is_ordinary(text, hit)
-        ]
+        read = Sentences(text, self._names, languages)
+        found = rule_hits(read, word_order(languages))
+        hits = [hit for hit in found if not self._is_ordinary(text, hit)]
         if self._texts.names and text is self.text and not self._purpose & _TALKING:
             hits += self._asked_names()
         hits += hits_of(text, [one for one in MARKS if one.may_be_in(text, words)])

@@ -160,13 +160,17 @@ def word_order(languages: frozenset[str]) -> Order:
 _MANY_KANA = re.compile("(?:[\u3041-\u3096][^\u3041-\u3096]{0,12}){6}")
 
 
+Phrase = tuple[tuple[str, ...], int]
+"""The words of a phrase after its first one, and what it means."""
+
+
 class Vocabulary:
     """The words of English and of further languages, with what they mean."""
 
     def __init__(self, languages: Iterable[str]) -> None:
         self.exact: dict[str, int] = {}
         self.endless: dict[str, int] = {}
-        self.phrases: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+        self._phrases: dict[tuple[str, str], list[Phrase]] = {}
         self.terms: dict[str, int] = {}
         self.arabic = False
         for name in ("en", *sorted(languages)):
@@ -179,7 +183,7 @@ class Vocabulary:
                 lengths.append(len(term))
         for lengths in self._by_first.values():
             lengths.sort(reverse=True)
-        for found in self.phrases.values():
+        for found in self._phrases.values():
             found.sort(key=lambda phrase: -len(phrase[0]))
 
     def _add(self, name: str) -> None:
@@ -191,13 +195,19 @@ class Vocabulary:
                 self.terms[word.replace("_", " ")] = self.terms.get(word.replace("_", " "), 0) | mask
             elif "_" in word and not word.startswith("_"):
                 first, *rest = word.split("_")
-                self.phrases.setdefault(first, []).append((tuple(rest), mask))
+                second = "" if rest[0].endswith("*") else rest[0]
+                self._phrases.setdefault((first, second), []).append((tuple(rest), mask))
                 self.exact[first] = self.exact.get(first, 0) | int(M.PHRASE)
             elif word.endswith("*"):
                 self.endless[word[:-1]] = self.endless.get(word[:-1], 0) | mask
             else:
                 known = self.exact.get(word, 0)
                 self.exact[word] = known | (means if known & ~int(M.PHRASE) else mask)
+
+    def phrases_of(self, first: str, second: str) -> list[Phrase]:
+        """Return the phrases that may begin with two words, the longest first."""
+        exact, endless = self._phrases.get((first, second), []), self._phrases.get((first, ""), [])
+        return exact + endless if endless else exact
 
     def meaning(self, token: str) -> int:
         """Return what a word means, 0 for nothing. It is in the form of ``folded``."""
@@ -227,14 +237,13 @@ class Vocabulary:
                 return means
         return 0
 
-    def terms_in(self, run: str) -> Iterator[tuple[int, int, int]]:
-        """Yield the words in a run without blanks: start, end and meaning. What lies between means nothing."""
+    def terms_in(self, run: str) -> Iterator[tuple[int, int]]:
+        """Yield where the words in a run without blanks are. What lies between means nothing."""
         at, size = 0, len(run)
         while at < size:
             for length in self._by_first.get(run[at], ()):
-                means = self.terms.get(run[at : at + length]) if at + length <= size else None
-                if means:
-                    yield at, at + length, means
+                if run[at : at + length] in self.terms and at + length <= size:
+                    yield at, at + length
                     at += length
                     break
             else:
