@@ -41,6 +41,7 @@ _ANY_TOKENS = _token(
     _ENDS + r"|[。؟।]|[!?](?=[^\x00-\x7f])",
     rf"[{_UNSPACED}]+(?: (?=[\uac00-\ud7af])[{_UNSPACED}]+)*+|",
 )
+_UNLIKE_ASCII = frozenset(("ja", "zh", "ko", "hi", "ar"))
 _UNSPACED_WORD = re.compile(f"[{_UNSPACED}]")
 _END_SIGNS = frozenset(".!?;\n¶。؟।")
 
@@ -142,10 +143,11 @@ class Sentences:
         self._vocabulary = vocabulary(languages)
         self._ends: dict[int, int] = {}
         self._spans: list[tuple[int, int]] | None = None
-        if text.isascii():
-            self._tokens = _TOKENS.findall(text)
-        else:
+        self._pattern = _ANY_TOKENS if languages & _UNLIKE_ASCII else _TOKENS
+        if self._vocabulary.terms:
             self._tokens, self._spans = _split(text, self._vocabulary)
+        else:
+            self._tokens = self._pattern.findall(text)
         known = _known(languages)
         self._means = list(map(known.__getitem__, self._tokens))
         self._read_names()
@@ -154,7 +156,7 @@ class Sentences:
     def span(self, first: int, last: int) -> tuple[int, int]:
         """Return where the words with these numbers are in the text: the start of one, the end of the other."""
         if self._spans is None:
-            self._spans = [found.span() for found in _TOKENS.finditer(self._text)]
+            self._spans = [found.span() for found in self._pattern.finditer(self._text)]
         return self._spans[first][0], self._spans[self._ends.get(last, last)][1]
 
     def __iter__(self) -> Iterator[list[Word]]:
