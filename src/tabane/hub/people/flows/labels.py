@@ -61,8 +61,8 @@ class TargetLabels:
         if target.kind == "tool":
             tool = self._gateway.catalog.get(target.name)
             named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
-            return labels_of_tool(named if tool is None else _tool_facts(tool), facts, self._table)
-        if target.kind == "resource":
+            return labels_of_tool(named if tool is None else described_tool(tool), facts, self._table)
+        if target.kind in ("resource", "prompt"):
             return self._of_resource(target.server, facts)
         return NO_LABELS.with_labels(facts.change.added, "settings")
 
@@ -72,13 +72,14 @@ class TargetLabels:
             return NO_ROLES
         tool = self._gateway.catalog.get(target.name) if target.kind == "tool" else None
         named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
-        return roles_of_tool(named if tool is None else _tool_facts(tool), _server_facts(server), self._table)
+        facts = named if tool is None else described_tool(tool)
+        return roles_of_tool(facts, _server_facts(server), self._table)
 
     def _of_resource(self, server: str, facts: ServerFacts) -> CallLabels:
-        """Return the labels of a resource: those of all that the server's tools read."""
+        """Return the labels of a resource or prompt: those of all that the server's tools read."""
         found = NO_LABELS.with_labels(facts.change.added, "settings")
         for tool in self._gateway.catalog.of_server(server):
-            for bit, origin in labels_of_tool(_tool_facts(tool), facts, self._table).origins:
+            for bit, origin in labels_of_tool(described_tool(tool), facts, self._table).origins:
                 if bit & READ_LABELS and not bit & facts.change.removed:
                     found = found.with_labels(bit, origin)
         return found
@@ -90,7 +91,8 @@ def _server_facts(server: Server) -> ServerFacts:
     return ServerFacts(server.name, words, server.url, server.labels, single)
 
 
-def _tool_facts(tool: Tool) -> DescribedTool:
+def described_tool(tool: Tool) -> DescribedTool:
+    """Return a tool of the catalog as its labels are decided from it."""
     hints = _annotations(tool.definition)
     found = tool.schema.get("properties")
     properties = found if isinstance(found, dict) else {}
