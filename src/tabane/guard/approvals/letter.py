@@ -177,7 +177,7 @@ def _field(field: ShownField, lang: Lang) -> LetterField:
 
 # -- what would happen -----------------------------------------------------------------------------
 
-_PLAIN = re.compile(r"[A-Za-z0-9@#/~+\-\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
+_PLAIN = re.compile(r"(?:\*@)?[A-Za-z0-9@#/~+\-\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
                     r"[A-Za-z0-9_@.:/~?=&%+#,\-\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{0,79}")  # fmt: skip
 """A value that can be read as nothing else in a sentence, and runs from left to right."""
 
