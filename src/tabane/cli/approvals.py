@@ -34,7 +34,7 @@ LONGEST_CELL = 200
     cls=Command,
     help=say(
         "List the calls that wait until a person approves them, or decide about one. A call that was "
-        "approved is made once, with exactly these arguments."
+        "approved is made once, with exactly these arguments. Why calls wait: tabane manual asking"
     ),
     epilog=examples(
         "tabane approve",

@@ -339,7 +339,13 @@ class Suspicious:
         self.scanned: list[str] = []
 
     def scan(
-        self, server: str, kind: str, name: str, definition: bytes, others: Collection[str]
+        self,
+        server: str,
+        kind: str,
+        name: str,
+        definition: bytes,
+        others: Collection[str],
+        siblings: Collection[str],
     ) -> tuple[Any, ...]:
         self.scanned.append(name)
         if b"Ignore" not in definition:

@@ -13,18 +13,10 @@ from hypothesis import strategies as st
 
 from tabane.guard.scanner.evidence import Signal
 from tabane.guard.scanner.findings import Finding, Kind
-from tabane.guard.scanner.languages import (
-    CHINESE,
-    FRENCH,
-    GERMAN,
-    JAPANESE,
-    KOREAN,
-    MARKED,
-    RUSSIAN,
-    SPANISH,
-)
+from tabane.guard.scanner.marks import MARKS
+from tabane.guard.scanner.rules import rule_hits
 from tabane.guard.scanner.scanner import DefinitionScanner
-from tabane.guard.scanner.word_rules import matched_rules
+from tabane.guard.scanner.sentences import Names, sentences
 from tests.harness.cases import cases_beside
 from tests.harness.patience import assert_in_proportion
 
@@ -166,14 +158,14 @@ def test_the_cost_grows_with_the_text_alone(piece: str) -> None:
 
 @pytest.mark.parametrize(("sign", "order"), CASES["an_order_in_other_words_has_its_sign"])
 def test_an_order_in_other_words_has_its_sign(sign: str, order: str) -> None:
-    assert sign in {found.rule.sign.value for found in matched_rules(order, "add", ())}
+    hits = (hit for sentence in sentences(order, Names("add")) for hit in rule_hits(sentence, "forward"))
+    assert sign in {hit.sign.value for hit in hits}
 
 
-SIGNALS = (MARKED, JAPANESE, CHINESE, KOREAN, RUSSIAN, SPANISH, GERMAN, FRENCH)
 _CLASSES = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
 _UNBOUNDED = re.compile(r"(?<!\\)(?:(?<!\})[*+]|(?<=\})\*|,\}|\(\d+, \d+\))")
 
 
-@pytest.mark.parametrize("one", [one for signals in SIGNALS for one in signals])
+@pytest.mark.parametrize("one", MARKS)
 def test_no_signal_repeats_without_a_limit(one: Signal) -> None:
     assert _UNBOUNDED.findall(_CLASSES.sub("c", one.expression.pattern)) == []

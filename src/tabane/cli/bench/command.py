@@ -21,7 +21,7 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.group(
     "bench",
     cls=Group,
-    help=say("Measure on this machine how well tools are found, and how well attacks are."),
+    help=say("Measure on this machine how well tools are found and how well attacks are detected."),
     epilog=examples("tabane bench disclosure", "tabane bench guard --set attacks.jsonl"),
 )
 def bench() -> None:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from msgspec import structs
 
@@ -19,6 +19,7 @@ from tabane.cli.bench.guard_set import DefinitionItem, GuardSet, Trace, encoded,
 from tabane.cli.output import Terminal, text
 from tabane.guard.flows.flow_rule import FlowPolicy, FlowRule
 from tabane.guard.flows.tool_labels import LabelTable, ServerFacts, labels_of_tool
+from tabane.guard.flows.tool_roles import ToolRoles, roles_of_tool
 from tabane.guard.flows.trails import Trails
 from tabane.guard.scanner.findings import Finding
 from tabane.guard.scanner.scanner import DefinitionScanner
@@ -41,7 +42,7 @@ _DEVIATION = 1.96
 class ScannedItem:
     """A definition of a set, and what was found in it."""
 
-    place: str
+    place: Message
     item: DefinitionItem
     findings: tuple[Finding, ...]
 
@@ -75,6 +76,11 @@ class ReplayedTrace:
         return self.trace.item.label
 
     @property
+    def name(self) -> str:
+        """The id of the trace, or the place where it is written."""
+        return self.trace.item.id or text(self.trace.place)
+
+    @property
     def refused(self) -> int:
         """The calls that nobody may approve."""
         return len(self.held) - self.questions
@@ -88,13 +94,15 @@ class ReplayedTrace:
 Case = TypeVar("Case", ScannedItem, ReplayedTrace)
 
 
-def scan_definitions(items: Iterable[tuple[str, DefinitionItem]]) -> Iterator[ScannedItem]:
+def scan_definitions(items: Iterable[tuple[Message, DefinitionItem]]) -> Iterator[ScannedItem]:
     """Yield what the scanner finds in each definition."""
     scanner = DefinitionScanner()
     for place, item in items:
         given = item.definition
         body = given.encode("utf-8", "surrogatepass") if isinstance(given, str) else encoded(given)
-        yield ScannedItem(place, item, scanner.scan(item.server, item.kind, item.name, body, item.others))
+        own = [name for tool in item.tools if isinstance(name := tool.get("name"), str)]
+        found = scanner.scan(item.server, item.kind, item.name, body, item.others, own)
+        yield ScannedItem(place, item, found)
 
 
 def run_traces(traces: Iterable[Trace], policy: FlowPolicy = "ask") -> Iterator[ReplayedTrace]:
@@ -103,19 +111,38 @@ def run_traces(traces: Iterable[Trace], policy: FlowPolicy = "ask") -> Iterator[
     The person refuses every call of the attacker that is asked about, and approves every other one.
     """
     table = LabelTable()
-    kept: dict[int, CallLabels] = {}  # traces of a suite share their tools
+    kept: dict[int, KnownTool] = {}  # traces of a suite share their tools
     for trace in traces:
-        labels: dict[CallTarget, CallLabels] = {}
+        known: dict[CallTarget, KnownTool] = {}
         for _, tool in trace.calls:
             if id(tool) not in kept:
-                kept[id(tool)] = labels_of_tool(described_tool(tool), ServerFacts(tool.server), table)
-            labels[tool.target] = kept[id(tool)]
-        yield _replayed(trace, policy, labels.__getitem__)
+                described, server = described_tool(tool), ServerFacts(tool.server)
+                labels, roles = (
+                    labels_of_tool(described, server, table),
+                    roles_of_tool(described, server, table),
+                )
+                kept[id(tool)] = KnownTool(labels, roles)
+            known[tool.target] = kept[id(tool)]
+        yield _replayed(trace, policy, known)
 
 
-def _replayed(trace: Trace, policy: FlowPolicy, labels: Callable[[CallTarget], CallLabels]) -> ReplayedTrace:
+class KnownTool(NamedTuple):
+    """What a hub knows of a tool before its calls are judged."""
+
+    labels: CallLabels
+    roles: ToolRoles
+
+
+def _replayed(trace: Trace, policy: FlowPolicy, known: Mapping[CallTarget, KnownTool]) -> ReplayedTrace:
     now = [1e9]
-    rule = FlowRule(policy, Trails(lambda: now[0]), labels, lambda holder: (), lambda trail: None)
+    rule = FlowRule(
+        policy,
+        Trails(lambda: now[0]),
+        lambda target: known[target].labels,
+        lambda holder: (),
+        lambda trail: None,
+        roles=lambda target: known[target].roles,
+    )
     done = ReplayedTrace(trace)
     approved = structs.replace(CALLER, approval="bench")
     last = max((at for at, (call, _) in enumerate(trace.calls) if call.attack), default=-1)
@@ -226,8 +253,8 @@ def run_guard(terminal: Terminal, sets: Sequence[Path], policy: FlowPolicy, show
     _print_definitions(terminal, figures)
     _print_traces(terminal, figures)
     for each in figures:
-        for missed in _missed(each, show_missed):
-            terminal.say(_missed_line(each.name, missed))
+        for case in wrong_cases(each, show_missed):
+            terminal.say(case.line(each.name))
 
 
 def _print_definitions(terminal: Terminal, figures: Sequence[GuardFigures]) -> None:
@@ -275,7 +302,9 @@ def _print_traces(terminal: Terminal, figures: Sequence[GuardFigures]) -> None:
         rows.append((name, say("attacks"), *_stopped(cases)))
         if isinstance(name, str):
             rows.extend((name, label, *_stopped(some)) for label, some in _by_label(cases))
-    terminal.table((say("set"), say("traces"), say("stopped"), say("stopped after approvals")), rows)
+    terminal.table(
+        (say("set"), say("traces"), say("attacks stopped"), say("attacks stopped after approvals")), rows
+    )
     benign = [
         (
             name,
@@ -285,8 +314,8 @@ def _print_traces(terminal: Terminal, figures: Sequence[GuardFigures]) -> None:
         )
         for name, cases in _with_sum((each.name, each.traces(False)) for each in figures)
     ]
-    headers = (say("set"), say("benign traces asked"), say("questions per trace"), say("refused calls"))
-    terminal.table(headers, benign)
+    asked = (say("set"), say("benign traces asked"), say("questions per trace"), say("refused calls"))
+    terminal.table(asked, benign)
     if calls := sum(each.calls for each in figures):
         ms = f"{sum(each.call_ms for each in figures) / calls:.2f}"
         terminal.note(say("Flow rule: {ms} ms of CPU time per call.", ms=ms))
@@ -308,42 +337,41 @@ def _approved(traces: Sequence[ReplayedTrace]) -> list[ReplayedTrace]:
     return [one for one in traces if one.approved]
 
 
-def _missed(figures: GuardFigures, most: int) -> Iterator[dict[str, Any]]:
+class WrongCase(NamedTuple):
+    """A case in which the guard was wrong. ``text`` is the definition, what was found, asked, or called."""
+
+    wrong: Literal["missed-definition", "false-alarm", "missed-trace", "benign-asked"]
+    place: str
+    label: str
+    text: str
+
+    def line(self, name: str) -> Message:
+        """Return a line about the case, which is in the set ``name``."""
+        given = {"set": name, "place": self.place, "text": self.text}
+        match self.wrong:
+            case "missed-definition":
+                return say("{set}, {place}: nothing was found in {text}", **given)
+            case "false-alarm":
+                return say("{set}, {place}: found in an honest definition: {text}", **given)
+            case "missed-trace":
+                return say("{set}, {place}: the attack was not stopped: {text}", **given)
+            case "benign-asked":
+                return say("{set}, {place}: asked in a benign trace: {text}", **given)
+
+
+def wrong_cases(figures: GuardFigures, most: int) -> Iterator[WrongCase]:
     """Yield up to ``most`` cases of each kind in which the guard was wrong."""
-    unseen = [one for one in figures.definitions(True) if not one.findings]
-    false = [one for one in figures.definitions(False) if one.findings]
-    for one in (*unseen[:most], *false[:most]):
+    for one in [one for one in figures.definitions(True) if not one.findings][:most]:
         given = one.item.definition
         written = given if isinstance(given, str) else encoded(given).decode("utf-8", "replace")
-        yield {
-            "place": one.place,
-            "wrong": "missed-definition" if one.item.attack else "false-alarm",
-            "label": one.label,
-            "text": one.findings[0].excerpt if one.findings else written[:LONGEST_EXCERPT],
-        }
-    open_ = [one for one in figures.traces(True) if not one.stopped]
-    asked = [one for one in figures.traces(False) if one.held]
-    for case in (*open_[:most], *asked[:most]):
-        wanted = [tool.alias for call, tool in case.trace.calls if call.attack]
-        yield {
-            "place": case.trace.item.id or case.trace.place,
-            "wrong": "missed-trace" if case.trace.item.attack else "benign-asked",
-            "label": case.label,
-            "text": text(case.held[0][1].reason) if not case.trace.item.attack else ", ".join(wanted),
-        }
-
-
-def _missed_line(name: str, missed: dict[str, Any]) -> Message:
-    given = {"set": name, "place": missed["place"], "text": missed["text"]}
-    match missed["wrong"]:
-        case "missed-definition":
-            return say("{set}, {place}: nothing was found in {text}", **given)
-        case "false-alarm":
-            return say("{set}, {place}: found in an honest definition: {text}", **given)
-        case "missed-trace":
-            return say("{set}, {place}: the attack was not stopped: {text}", **given)
-        case _:
-            return say("{set}, {place}: asked in a benign trace: {text}", **given)
+        yield WrongCase("missed-definition", text(one.place), one.label, written[:LONGEST_EXCERPT])
+    for one in [one for one in figures.definitions(False) if one.findings][:most]:
+        yield WrongCase("false-alarm", text(one.place), one.label, one.findings[0].excerpt)
+    for case in [case for case in figures.traces(True) if not case.stopped][:most]:
+        wanted = ", ".join(tool.alias for call, tool in case.trace.calls if call.attack)
+        yield WrongCase("missed-trace", case.name, case.label, wanted)
+    for case in [case for case in figures.traces(False) if case.held][:most]:
+        yield WrongCase("benign-asked", case.name, case.label, text(case.held[0][1].reason))
 
 
 def _row(figures: GuardFigures, show_missed: int) -> dict[str, Any]:
@@ -369,7 +397,7 @@ def _row(figures: GuardFigures, show_missed: int) -> dict[str, Any]:
             "ms_per_call": round(figures.call_ms / max(1, figures.calls), 3),
         }
     if show_missed:
-        row["missed"] = list(_missed(figures, show_missed))
+        row["missed"] = [case._asdict() for case in wrong_cases(figures, show_missed)]
     return row
 
 

@@ -113,7 +113,7 @@ class TraceTools:
 class Trace:
     """A trace with its tools, and the place where it is written."""
 
-    place: str
+    place: Message
     item: TraceItem
     calls: tuple[tuple[TraceCall, Tool], ...]
 
@@ -123,7 +123,7 @@ class GuardSet:
     """A set, and where each of its definitions is written."""
 
     name: str
-    definitions: list[tuple[str, DefinitionItem]] = field(default_factory=list)
+    definitions: list[tuple[Message, DefinitionItem]] = field(default_factory=list)
     traces: list[Trace] = field(default_factory=list)
 
 
@@ -131,7 +131,7 @@ def read_guard_set(file: Path) -> GuardSet:
     """Return the set in a file. Raises DataFileError that names the line or the item, and the member."""
     found = GuardSet(file.stem)
     suites: dict[str, TraceTools] = {}
-    traces: list[tuple[str, TraceItem]] = []
+    traces: list[tuple[Message, TraceItem]] = []
     for place, given in _items(file):
         if not isinstance(given, dict):
             raise _at(file, place, say("expected a JSON object"))
@@ -155,7 +155,7 @@ def encoded(value: object) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-def _items(file: Path) -> Iterator[tuple[str, Any]]:
+def _items(file: Path) -> Iterator[tuple[Message, Any]]:
     try:
         if file.stat().st_size > MOST_BYTES:
             raise wrong(file, say("it is larger than {count} {count:byte|bytes}", count=MOST_BYTES))
@@ -167,15 +167,16 @@ def _items(file: Path) -> Iterator[tuple[str, Any]]:
     whole = _whole(file, text)
     if whole is not None:
         for number, item in enumerate(whole, 1):
-            yield f"item {number}", item
+            yield say("item {number}", number=number), item
         return
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
+            place = say("line {number}", number=number)
             try:
-                yield f"line {number}", json.loads(line)
+                item = json.loads(line)
             except (ValueError, RecursionError) as error:
-                reason = say("it is not JSON: {reason}", reason=str(error))
-                raise _at(file, f"line {number}", reason) from None
+                raise _at(file, place, say("it is not JSON: {reason}", reason=str(error))) from None
+            yield place, item
 
 
 def _whole(file: Path, text: str) -> list[Any] | None:
@@ -187,19 +188,19 @@ def _whole(file: Path, text: str) -> list[Any] | None:
         if start == "[":
             raise wrong(file, say("it is not JSON: {reason}", reason=str(error))) from None
         return None
-    if isinstance(found, dict) and isinstance(found.get("items"), list):
-        return found["items"]
+    if isinstance(found, dict):
+        found = found.get("items")
     return found if isinstance(found, list) else None
 
 
-def _converted(file: Path, place: str, given: Mapping[str, Any], kind: type[Item]) -> Item:
+def _converted(file: Path, place: Message, given: Mapping[str, Any], kind: type[Item]) -> Item:
     try:
         return msgspec.convert(given, kind)
     except msgspec.ValidationError as error:
         raise _at(file, place, say("{reason}", reason=str(error))) from None
 
 
-def _trace(file: Path, place: str, item: TraceItem, suites: Mapping[str, TraceTools]) -> Trace:
+def _trace(file: Path, place: Message, item: TraceItem, suites: Mapping[str, TraceTools]) -> Trace:
     tools = suites.get(item.suite) if item.tools is UNSET else TraceTools(item.tools)
     if tools is None:
         raise _at(file, place, say("it has no tools, and the set gives none for its suite"))
@@ -212,10 +213,10 @@ def _trace(file: Path, place: str, item: TraceItem, suites: Mapping[str, TraceTo
         tool = tools.find(call)
         if tool is None:
             where = f"$.calls[{number}].tool"
-            raise _at(file, place, say("{where} names no tool: {name}", where=where, name=call.tool))
+            raise _at(file, place, say("there is no tool {name} - at `{where}`", name=call.tool, where=where))
         calls.append((call, tool))
     return Trace(place, item, tuple(calls))
 
 
-def _at(file: Path, place: str, reason: Message) -> DataFileError:
+def _at(file: Path, place: Message, reason: Message) -> DataFileError:
     return wrong(file, say("{place}: {reason}", place=place, reason=reason))
