@@ -84,6 +84,9 @@ def test_short_lists_are_on_one_line_unless_commas_would_join_them() -> None:
         pytest.param("https://日本語.jp/", "xn--wgv71a119e.jp", False, id="Japanese"),
         pytest.param("xn--wgv71a119e.jp", "日本語.jp", False, id="Japanese in ASCII"),
         pytest.param("#営業 と https://a.example/営業", "", False, id="ASCII host"),
+        pytest.param("https://bank.example@evil.example/x", "is evil.example: what", True, id="user name"),
+        pytest.param("see https://a.example, or ada@example.com", "", False, id="link and address"),
+        pytest.param("https://a.example/@ada", "", False, id="path with a name"),
         pytest.param("ada@example.com", "", False, id="ASCII"),
     ],
 )

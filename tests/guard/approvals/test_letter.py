@@ -154,7 +154,7 @@ def test_a_parameter_that_reaches_somebody_is_shown_as_a_recipient() -> None:
             ("mail__send_email>a@b.example", "mail__send_email>c@d.example"),
             ["for a@b.example, c@d.example are made"],
         ),
-        (("mail__send_email>-",), ["calls of mail__send_email are made without asking."]),
+        (("mail__send_email>-",), ["calls of mail__send_email that name nothing are made"]),
         (("mail__send_email>a, or anybody",), ['for "a, or anybody" are made']),
         (("pages>mail", "pages>files"), ["After web pages was read, calls of mail", "calls of files are"]),
         ((), []),

@@ -177,7 +177,7 @@ def _field(field: ShownField, lang: Lang) -> LetterField:
 
 # -- what would happen -----------------------------------------------------------------------------
 
-_PLAIN = re.compile(r"[A-Za-z0-9@#/~+\-\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
+_PLAIN = re.compile(r"(?:\*@)?[A-Za-z0-9@#/~+\-\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
                     r"[A-Za-z0-9_@.:/~?=&%+#,\-\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{0,79}")  # fmt: skip
 """A value that can be read as nothing else in a sentence, and runs from left to right."""
 
@@ -294,7 +294,7 @@ def _remembered(approval: Approval) -> Iterator[Message]:
     own = [target for tool, _, target in parts if tool == approval.binding.tool]
     tool = _name(approval.binding.tool)
     if own == ["-"]:
-        yield say("Allow from now on: calls of {tool} are made without asking.", tool=tool)
+        yield say("Allow from now on: calls of {tool} that name nothing are made without asking.", tool=tool)
     elif own:
         named = ", ".join(map(_word, own[:MOST_ALLOWED]))
         named += f", +{len(own) - MOST_ALLOWED}" if len(own) > MOST_ALLOWED else ""
@@ -343,10 +343,12 @@ def pair_words(pair: str) -> Message:
     Examples are ``mail__send>bob@example.com``, ``mail__send>*``, ``*>*@example.com`` and ``pages>mail``.
     """
     first, _, second = pair.partition(">")
-    if first == "*":
-        return say("Calls of any tool for {target} are made without asking.", target=_word(second))
-    if second in ("*", "-"):
+    if second == "*":
         return say("Calls of {tool} are made without asking.", tool=_name(first))
+    if second == "-":
+        return say("Calls of {tool} that name nothing are made without asking.", tool=_name(first))
+    if first == "*":
+        return say("Calls for {target} are made without asking.", target=_word(second))
     if "__" in first or any(sign in second for sign in "@/:."):
         return say(
             "Calls of {tool} for {target} are made without asking.", tool=_name(first), target=_word(second)
