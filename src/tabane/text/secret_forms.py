@@ -132,6 +132,10 @@ _PRIVATE_KEY = lazy_pattern(
 _PUTTY_KEY = lazy_pattern(r"Private-Lines: \d+\s+(\S.*)", re.DOTALL)
 _URL_PASSWORD = lazy_pattern(r"://[^\s/?#@:]{0,200}:([^\s/\"'<>\\]{1,500})(?=@)")
 _URL_TOKEN = lazy_pattern(r"://([^\s/?#@:]{16,500})(?=@)")
+_LINK = lazy_pattern(
+    r"/(?:reset|verif|confirm|invit|magic|activat|recover|unsubscribe)[\w-]{0,20}/([\w-]{16,500})",
+    re.IGNORECASE,
+)
 _ORACLE = lazy_pattern(r"jdbc:oracle:\w{1,10}:[^\s/@]{1,100}/([^\s@]{1,200})@")
 _HOOKS = lazy_pattern(
     r"https?://(?:(?:hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)"
@@ -153,7 +157,9 @@ _QUERY = lazy_pattern(
     r"|jwt|q-signature|sas|key|auth|access|session|sid|ticket|SAMLResponse|assertion|refresh|device_code)=([^\s&;#\"'<>\\]{6,})",
     re.IGNORECASE,
 )
-_PGPASS = lazy_pattern(r"(?m)^[ \t]{0,20}[^:\s]{1,200}:(?:\*|\d{2,5}):[^:\s]{1,100}:[^:\s]{1,100}:([^\s:]\S*)[ \t\r]{0,20}$")
+_PGPASS = lazy_pattern(
+    r"(?m)^[ \t]{0,20}[^:\s]{1,200}:(?:\*|\d{2,5}):[^:\s]{1,100}:[^:\s]{1,100}:([^\s:]\S*)[ \t\r]{0,20}$"
+)
 _PIPED = lazy_pattern(
     r"\b(?:echo|printf)\s+(?:-\w+\s+)?(?:[\"']%s(?:\\n)?[\"']\s+)?[\"']?([^\s|\"';&]{3,200})[\"']?\s*\|\s*(?:sudo\s+)?"
     r"(?:chpasswd|passwd|sudo\s+(?:-\w+\s+){0,4}-\w*S|-\w*S\b|docker\s+login|gh\s+auth|podman\s+login|cryptsetup|base64)"
@@ -193,6 +199,7 @@ def secrets_of_forms(text: str) -> Iterator[Span]:
         yield from (found.span(1) for found in _PUTTY_KEY.finditer(text))
     if "://" in text:
         yield from (found.span(1) for found in _HOOKS.finditer(text))
+        yield from (found.span(1) for found in _LINK.finditer(text) if is_random(found[1]))
         if "@" in text:
             yield from (found.span(1) for found in _URL_PASSWORD.finditer(text))
             yield from (found.span(1) for found in _URL_TOKEN.finditer(text))

@@ -37,9 +37,12 @@ _FOREIGN = lazy_pattern(
     r"|密码|密碼|口令|密钥|密鑰|令牌|私钥|私鑰|验证码|驗證碼|助记词|助記詞|身份证号码?|비밀 ?번호|비번|암호|비밀 ?키|토큰|인증 ?번호|인증 ?코드"
 )
 _QUALIFIERS = frozenset(
-    """your my door use gate alarm entry unlock enter lock safe recovery backup verification security one-time time confirmation scratch login access 2fa mfa sms auth authentication api
-    private secret signing encryption account license master wallet shared subscription session service seed card credit
-    debit cvv ni ssh gpg pgp deploy app application consumer client user pin code id admin root""".split()
+    """
+    your my door use gate alarm entry unlock enter lock safe recovery backup verification security one-time
+    time confirmation scratch login access 2fa mfa sms auth authentication api private secret signing
+    encryption account license master wallet shared subscription session service seed card credit debit cvv
+    ni ssh gpg pgp deploy app application consumer client user pin code id admin root
+    """.split()
 )
 _SPOKEN_NAMES = frozenset(
     (
@@ -106,24 +109,30 @@ _MANY = re.compile(r"(?i)codes|コード|キー|words")
 _LISTED = re.compile(r"(?:[\s,、;•*·-]|\d{1,2}[.)]\s){0,12}([A-Za-z0-9][A-Za-z0-9-]{3,60})(?![\w])")
 
 _STOP = frozenset(
-    """before after inside outside during until while within under over into onto about again each every all any some
-    a an the is are was be been being not no none null nil undefined empty blank missing required optional needed invalid wrong
-    incorrect correct valid expired weak strong secure insecure unknown unset set reset changed stored saved kept hidden visible
-    public private secret wrong mandatory too very so only still now never always also just already here there below above
-    this that these those it its your my our their his her you me us them in on at of for from to with without by and or but if
-    when where which who what how why because since then than as used using sent given shown found lost stolen leaked compromised
-    forgotten protected encrypted hashed rotated revoked disabled enabled allowed ready available good bad fine ok okay safe
-    unsafe case sensitive between least more less longer shorter stale created generated something anything nothing everything
-    different same equal unique random easy hard simple complex default defaults login user username email field page form
-    string number text value type name token key password passwords passphrase secrets tokens keys credentials one two three
-    true false yes done please can could should would must may might will shall do does did has have had get gets being
-    falsch richtig abgelaufen erforderlich nicht kein keine ungültig leer zu sehr noch schon bereits gespeichert vergessen sicher
-    unsicher optional notwendig geändert gesetzt in im auf aus von für mit bei und oder aber wenn der die das den dem ein eine
-    incorrecta incorrecto correcta obligatoria obligatorio requerida débil segura fuerte no muy la el los las un una de del en
-    con por para que demasiado necesaria olvidada incorrect correct requis requise obligatoire expiré oublié faible fort trop pas
-    le la les un une des du de en dans avec pour par sur que qui très nécessaire errata scaduta obbligatoria richiesta non il lo
-    incorreta obrigatória necessária fraca forte muito não niepoprawne wymagane nie onjuist verplicht niet vereist
-    неверный нужен обязателен не на в с и или the-same json jwt api url uri oauth http https null todo tbd n/a""".split()
+    """
+    before after inside outside during until while within under over into onto about again each every all
+    any some a an the is are was be been being not no none null nil undefined empty blank missing required
+    optional needed invalid wrong incorrect correct valid expired weak strong secure insecure unknown unset
+    set reset changed stored saved kept hidden visible public private secret wrong mandatory too very so
+    only still now never always also just already here there below above this that these those it its your
+    my our their his her you me us them in on at of for from to with without by and or but if when where
+    which who what how why because since then than as used using sent given shown found lost stolen leaked
+    compromised forgotten protected encrypted hashed rotated revoked disabled enabled allowed ready
+    available good bad fine ok okay safe unsafe case sensitive between least more less longer shorter stale
+    created generated something anything nothing everything different same equal unique random easy hard
+    simple complex default defaults login user username email field page form string number text value type
+    name token key password passwords passphrase secrets tokens keys credentials one two three true false
+    yes done please can could should would must may might will shall do does did has have had get gets being
+    falsch richtig abgelaufen erforderlich nicht kein keine ungültig leer zu sehr noch schon bereits
+    gespeichert vergessen sicher unsicher optional notwendig geändert gesetzt in im auf aus von für mit bei
+    und oder aber wenn der die das den dem ein eine incorrecta incorrecto correcta obligatoria obligatorio
+    requerida débil segura fuerte no muy la el los las un una de del en con por para que demasiado necesaria
+    olvidada incorrect correct requis requise obligatoire expiré oublié faible fort trop pas le la les un
+    une des du de en dans avec pour par sur que qui très nécessaire errata scaduta obbligatoria richiesta
+    non il lo incorreta obrigatória necessária fraca forte muito não niepoprawne wymagane nie onjuist
+    verplicht niet vereist неверный нужен обязателен не на в с и или the-same json jwt api url uri oauth
+    http https null todo tbd n/a
+    """.split()
 )
 """Words after "the password is" that are no password."""
 
@@ -317,6 +326,8 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
     word = _ASCII_WORD.match(text, at) if text[at - 1] >= CJK or text[at] < CJK else _ANY_WORD.match(text, at)
     if word is None:
         return None
+    if _CODE_NAME.search(name) and (code := _DIGITS.match(text, at)):
+        return code.span()
     value = word[0].rstrip(_TRAILING)
     end = at + len(value)
     if is_random(value) or _is_code(name, value) or _LONG_HEX.fullmatch(value):
@@ -377,5 +388,5 @@ def _before(text: str, start: int) -> Span | None:
     return None
 
 
-_DIGITS = re.compile(r"\d{4,8}")
+_DIGITS = re.compile(r"\d{4,8}(?![\w-])")
 _SUBJECT = re.compile(r"([!-~]{5,60})[」』]?[ 　]?(?:が|を|は)[^\s!-~]{0,6}\Z")

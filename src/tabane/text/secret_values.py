@@ -118,7 +118,13 @@ def _spans_in(text: str, names: SecretNames) -> Iterator[Span]:
     if len(low) != len(text):  # a few letters are longer in lower case
         low = "".join(lower if len(lower := character.lower()) == 1 else character for character in text)
     yield from announced_secrets(text, low)
-    if " -" in text or text[:1] == "-" or "\n-" in text or " /" in text or any(word in low for word in _COMMAND_WORDS):
+    if (
+        " -" in text
+        or text[:1] == "-"
+        or "\n-" in text
+        or " /" in text
+        or any(word in low for word in _COMMAND_WORDS)
+    ):
         yield from secrets_of_commands(text, names)
     yield from secrets_of_tables(text, low, names)
     yield from secrets_of_sentences(text, low, names)
