@@ -22,7 +22,8 @@ HIDDEN = "***"
 
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
 _ENCODED = lazy_pattern(
-    r"(?:%[0-9A-Fa-f]{2})+|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});|\\+(?:u[0-9A-Fa-f]{4}|[\"'/nrt])"
+    r"(?:%[0-9A-Fa-f]{2})+|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});|\\+(?:u[0-9A-Fa-f]{4}"
+    r"|[\"'/nrt])"
 )
 _MOST_LEVELS = 3
 """Levels of escapes and quotation marks in a text; there are more levels of JSON in ``json_reading``."""
