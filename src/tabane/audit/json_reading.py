@@ -1,7 +1,7 @@
 """Redaction of JSON token by token, also of text that is no JSON.
 
-A secret may be named by its member, by another member beside it (``{"name": "password", "value": …}``), by the
-string before it (``["password", …]``, ``["--token", …]``), or by the head of its column in rows of a table.
+A secret may be named by its member, by another member beside it (``{"name": "password", "value": …}``), by
+the string before it (``["password", …]``, ``["--token", …]``), or by the head of its column in rows of a table.
 """
 
 from __future__ import annotations

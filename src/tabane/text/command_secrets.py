@@ -1,4 +1,4 @@
-"""Secrets in the arguments of commands: ``--token X``, ``mysql -pX``, ``sshpass -p X``, ``curl -u user:X``."""
+"""Secrets in arguments of commands: ``--token X``, ``mysql -pX``, ``sshpass -p X``, ``curl -u user:X``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ _PLACES = (
 """Commands with a secret at a place after their words, counted without flags; -1 is the last argument."""
 
 _ONLY_WITH = {
-    **dict.fromkeys("docker podman nerdctl az oc skopeo buildah helm cf ibmcloud".split(), "login"),
+    **dict.fromkeys(
+        ("docker", "podman", "nerdctl", "az", "oc", "skopeo", "buildah", "helm", "cf", "ibmcloud"), "login"
+    ),
     "twine": "upload",
     "gh": "secret",
 }
@@ -81,13 +83,12 @@ _ATTACHED = re.compile(
 )
 _PASSED = re.compile(r"(?:pass|env|file|stdin|fd|base64):")
 
-_NO_VALUE = frozenset(
-    (
-        "flag flags option options argument arguments parameter parameters param switch value values to and or in for is "
-        "with without as if the a an that which when where on of by from can may must should will be are was has into "
-        "then so you it this your not only instead via using"
-    ).split()
+_NO_VALUE_TEXT = (
+    "flag flags option options argument arguments parameter parameters param switch value values to  and "
+    "or in for is  with without as if the a an that which when where on of by from can may must should "
+    "will be are  was has into  then so you it this your not only instead via using "
 )
+_NO_VALUE = frozenset(_NO_VALUE_TEXT.split())
 """Words after a flag in a sentence: "pass --token to the command"."""
 
 
