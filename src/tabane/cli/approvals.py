@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.operation_command import Column, default_group, operation_command, print_rows
@@ -17,9 +18,11 @@ from tabane.cli.options import names_of, option, with_hub
 from tabane.cli.output import Command, Terminal, emit, examples, lang, local_second, text
 from tabane.cli.terminal_text import wrapped
 from tabane.errors import CallerError, TabaneError, UnknownName
+from tabane.hub.local.client import read_result
 from tabane.messages import say
 
 if TYPE_CHECKING:
+    from tabane.guard.approvals.letter import Letter
     from tabane.hub.local.client import HubClient
 
 LONGEST_CELL = 200
@@ -51,56 +54,88 @@ def approve(terminal: Terminal, id: str | None, show: bool, refuse: bool, rememb
             raise click.UsageError(text(say("Name the approval: tabane approve lists all.")))
         found = terminal.hub(start=False).call("list_approvals")
         if not terminal.show_json(found):
-            if not found["results"]:
+            rows = read_result(found, _Waiting).results
+            if not rows:
                 terminal.note(say("No call waits for an approval."))
-            print_rows(terminal, _COLUMNS, found["results"])
+            print_rows(terminal, _COLUMNS, rows)
         return
     if show + refuse + remember > 1:
         raise click.UsageError(text(say("--show, --refuse and --remember exclude each other.")))
     hub = terminal.hub(start=False)
     if show:
         found = hub.call("list_approvals", {"id": id})
-        if not found["results"]:
-            raise UnknownName(say("No call with the id {id} waits. List all with: tabane approve", id=id))
+        if not (rows := read_result(found, _Waiting).results):
+            raise UnknownName(say("No call waits for approval {id}. List all with: tabane approve", id=id))
         if not terminal.show_json(found):
-            for line in _letter_lines(found["results"][0]):
+            for line in _letter_lines(rows[0]):
                 terminal.say(line)
         return
     if refuse:
         done = hub.call("refuse_call", {"id": id})
-        said = say("The call of {tool} is refused.", tool=done["tool"])
+        said = say("The call of {tool} is refused.", tool=read_result(done, WaitingCall).tool)
     else:
         done = hub.call("approve_call", {"id": id, "remember": remember})
-        said = say("The call of {tool} is approved, once.", tool=done["tool"])
+        said = say("The call of {tool} is approved, once.", tool=read_result(done, WaitingCall).tool)
     terminal.show(done, said)
 
 
-def _arguments(row: dict[str, Any]) -> str:
-    """Return what a call is given on one line, recipients first."""
-    import json  # the help prints none
+class WaitingCall(Struct):
+    """A call that a person has to approve, as list_approvals and next_approval have it.
 
-    if "letter" not in row:  # of a hub of an earlier version
-        shown, is_whole = " ".join(str(row["arguments"]).split()), not row["arguments_size"]
-    else:
-        fields, is_whole = row["letter"]["fields"], row["letter"]["whole"]
-        shown = " ".join(f"{each['name']}={json.dumps(each['value'], ensure_ascii=False)}" for each in fields)
-    is_whole = is_whole and len(shown) <= LONGEST_CELL
-    return shown if is_whole else f"{shown[:LONGEST_CELL]}…"
+    Hubs of earlier versions send no letter.
+    """
+
+    id: str
+    tool: str
+    state: str
+    asked: float
+    reasons: tuple[str, ...]
+    arguments: str
+    pairs: tuple[str, ...] = ()
+    holder: str = ""
+    label: str = ""
+    client: str = ""
+    letter: dict[str, Any] | None = None
+    may_approve: bool = False
+
+    def read_letter(self) -> Letter | None:
+        """Return its letter; None if the hub sends none."""
+        from tabane.guard.approvals.letter import Letter  # the help needs none
+
+        return None if self.letter is None else read_result(self.letter, Letter)
+
+    @property
+    def reason(self) -> str:
+        """The first reason. `tabane approve ID --show` has all."""
+        letter = self.read_letter()
+        return next(iter((*letter.against, *letter.reasons) if letter else self.reasons), "")
+
+    @property
+    def given(self) -> str:
+        """What it is given, on one line, recipients first."""
+        import json  # the help prints none
+
+        letter = self.read_letter()
+        if letter is None:
+            shown, is_whole = " ".join(self.arguments.split()), True
+        else:
+            named = (f"{each.name}={json.dumps(each.value, ensure_ascii=False)}" for each in letter.fields)
+            shown, is_whole = " ".join(named), letter.whole
+        return shown if is_whole and len(shown) <= LONGEST_CELL else f"{shown[:LONGEST_CELL]}…"
 
 
-def _why(row: dict[str, Any]) -> str:
-    letter = row.get("letter")
-    return " ".join([*letter["against"], *letter["reasons"]] if letter else row["reasons"])
+class _Waiting(Struct):
+    results: tuple[WaitingCall, ...]
 
 
 _COLUMNS = (
-    Column(say("id"), "id"),
-    Column(say("tool"), "tool"),
-    Column(say("arguments"), _arguments),
-    Column(say("state"), "state"),
-    Column(say("asked"), lambda row: local_second(row["asked"])),
-    Column(say("reason"), _why),
-    Column(say("client"), lambda row: row["client"] or row["label"] or row["holder"]),
+    Column(say("id"), lambda row: row.id),
+    Column(say("tool"), lambda row: row.tool),
+    Column(say("state"), lambda row: row.state),
+    Column(say("asked"), lambda row: local_second(row.asked)),
+    Column(say("reason"), lambda row: row.reason),
+    Column(say("arguments"), lambda row: row.given),
+    Column(say("client"), lambda row: row.client or row.label or row.holder),
 )
 
 
@@ -122,12 +157,12 @@ def approved_call(terminal: Terminal, method: str, params: Mapping[str, Any]) ->
     call = hub.begin(method, encode(params))
     while hub.first_of((call, watch)) == watch:
         try:
-            row: dict[str, Any] = decode(hub.result_of(watch))
+            row = read_result(decode(hub.result_of(watch)), WaitingCall)
         except TabaneError:  # a hub of an earlier version does not say what waits
             break
         # before anybody answers: then a script goes on to its next call
         watch = hub.begin("next_approval", asks)
-        if terminal.asks and row["may_approve"]:
+        if terminal.asks and row.may_approve:
             _ask(terminal, hub, call, row)
         else:
             _show(terminal, row)
@@ -135,18 +170,18 @@ def approved_call(terminal: Terminal, method: str, params: Mapping[str, Any]) ->
                 say(
                     "The call waits. Approve it on the web page (tabane open /approvals) or with: tabane "
                     "approve {id}. Ctrl+C cancels it.",
-                    id=row["id"],
+                    id=row.id,
                 )
             )
     return hub.result_of(call)
 
 
-def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: Mapping[str, Any]) -> None:
+def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: WaitingCall) -> None:
     """Ask the person at the terminal, unless somebody decides elsewhere before."""
     _show(terminal, row)
-    if row["pairs"]:
+    if row.pairs:
         terminal.note(say("y approves it, n refuses it, and a also allows the same from now on."))
-    emit(text(say("Approve this call?")), " [y/N/a]: " if row["pairs"] else " [y/N]: ", err=True, nl=False)
+    emit(text(say("Approve this call?")), " [y/N/a]: " if row.pairs else " [y/N]: ", err=True, nl=False)
     if hub.first_of((call,), sys.stdin.fileno()) == call:
         emit(err=True)
         terminal.note(say("The call was decided elsewhere."))
@@ -155,37 +190,36 @@ def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: Mapping[str, Any]
     if not typed:
         raise click.Abort
     answer = typed.strip().lower()
-    remember = bool(row["pairs"]) and answer in ("a", "always")
+    remember = bool(row.pairs) and answer in ("a", "always")
     try:
         if remember or answer in ("y", "yes"):
-            hub.call("approve_call", {"id": row["id"], "remember": remember})
+            hub.call("approve_call", {"id": row.id, "remember": remember})
         else:
-            hub.call("refuse_call", {"id": row["id"]})
+            hub.call("refuse_call", {"id": row.id})
     except CallerError:
         return  # it was decided elsewhere meanwhile: the call's own answer says what became of it
 
 
-def _show(terminal: Terminal, row: Mapping[str, Any]) -> None:
-    terminal.note(say("A person has to approve this call of {tool} first.", tool=row["tool"]))
+def _show(terminal: Terminal, row: WaitingCall) -> None:
+    terminal.note(say("A person has to approve this call of {tool} first.", tool=row.tool))
     terminal.note("")
     for line in _letter_lines(row, LONGEST_VALUE):
         terminal.note(line)
     terminal.note("")
 
 
-def _letter_lines(row: Mapping[str, Any], longest: int = 1 << 30) -> Iterator[str]:
+def _letter_lines(row: WaitingCall, longest: int = 1 << 30) -> Iterator[str]:
     """Yield the lines of the letter of an approval, none of them wider than the terminal."""
     import shutil
 
-    from msgspec import convert  # the help needs neither
+    from tabane.guard.approvals.letter import letter_text  # the help needs none
 
-    from tabane.guard.approvals.letter import Letter, letter_text
-
-    if "letter" not in row:  # of a hub of an earlier version
-        yield from [*row["reasons"], " ".join(str(row["arguments"]).split())]
+    letter = row.read_letter()
+    if letter is None:
+        yield from (*row.reasons, row.given)
         return
     columns = shutil.get_terminal_size().columns
-    for line in letter_text(convert(row["letter"], Letter), lang(), columns, longest).split("\n"):
+    for line in letter_text(letter, lang(), columns, longest).split("\n"):
         indent = "  " if line.startswith(("- ", "! ")) else ""
         first, *more = wrapped(line, columns - len(indent))
         yield from (first, *(indent + each for each in more))

@@ -16,7 +16,7 @@ from tabane.guard.scanner.findings import Finding, Kind
 from tabane.guard.scanner.marks import MARKS
 from tabane.guard.scanner.rules import rule_hits
 from tabane.guard.scanner.scanner import DefinitionScanner
-from tabane.guard.scanner.sentences import Names, sentences
+from tabane.guard.scanner.sentences import Names, Sentences
 from tests.harness.cases import cases_beside
 from tests.harness.patience import assert_in_proportion
 
@@ -158,7 +158,7 @@ def test_the_cost_grows_with_the_text_alone(piece: str) -> None:
 
 @pytest.mark.parametrize(("sign", "order"), CASES["an_order_in_other_words_has_its_sign"])
 def test_an_order_in_other_words_has_its_sign(sign: str, order: str) -> None:
-    hits = (hit for sentence in sentences(order, Names("add")) for hit in rule_hits(sentence, "forward"))
+    hits = rule_hits(Sentences(order, Names("add"), frozenset()), "forward")
     assert sign in {hit.sign.value for hit in hits}
 
 

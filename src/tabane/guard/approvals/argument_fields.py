@@ -271,11 +271,7 @@ def _leaves(value: _Members, schema: object, role_of: RoleOfName, recipients: fr
             continue
         text = _written(part)
         kind = _kind(text, is_text=type(part) is str)
-        role: FieldRole = "body"
-        if kind != "long" and path.partition(".")[0] in recipients:
-            role = "recipient"
-        elif len(found) < MOST_RANKED:
-            role = _role(path, part, kind, role_of)
+        role = _role(path, part, kind, role_of, recipients) if len(found) < MOST_RANKED else "body"
         found.append(_Leaf(path, text, role, kind, about, twice))
     return found
 
@@ -303,7 +299,9 @@ RoleOfName = Callable[[str], str]
 """Returns what a parameter is for, by its name: recipient, place, object, content, value or option."""
 
 
-def _role(path: str, value: object, kind: FieldKind, role_of: RoleOfName) -> FieldRole:
+def _role(
+    path: str, value: object, kind: FieldKind, role_of: RoleOfName, recipients: frozenset[str]
+) -> FieldRole:
     """Return what a field is for, by its name, those of the fields around it, and its value."""
     names = [each for each in path[-MOST_WORDS:].split(".") if each and not each.isdigit()]
     roles = [role_of(each) for each in names]
@@ -311,7 +309,8 @@ def _role(path: str, value: object, kind: FieldKind, role_of: RoleOfName) -> Fie
         return "body" if kind == "long" else "other"
     first = value[0] if isinstance(value, list) and value else value
     is_address = type(first) is str and (_MAIL.fullmatch(first) or _LINK.fullmatch(first))
-    if is_address or "recipient" in roles or "place" in roles:
+    is_known = kind != "long" and roles[-1:] != ["content"] and not recipients.isdisjoint(names)
+    if is_address or is_known or "recipient" in roles or "place" in roles:
         return "recipient"
     if kind == "long":
         return "body"
@@ -334,16 +333,18 @@ class AddressForm(NamedTuple):
 LONGEST_LOOKED_AT = 4_000
 """Characters of a value in which addresses are looked for."""
 
-MOST_FORMS = 3
+MOST_FORMS, LONGEST_FORM = 3, 80
+"""Addresses of a value of which another form is shown, and characters of each form."""
+
 _TOKEN_OF_ADDRESS = re.compile(r"[^\s<>\"'(),;|]{4,300}")
-_HOST_OF_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]{0,20}://)?(?:([^/?#]*)@)?([^/?#:@]+)", re.IGNORECASE)
+_HOST_OF_ADDRESS = re.compile(r"(?:[a-z][a-z0-9+.-]{0,20}://)?(?:([^/?#\\]*)@)?([^/?#:@\\]+)", re.IGNORECASE)
 _HOST = re.compile(r"[^\W_][\w-]{0,62}(?:\.[\w-]{1,63}){1,9}\.?")
 
 
 def address_forms(text: str) -> tuple[AddressForm, ...]:
     """Return the other forms of addresses whose host is not in ASCII, or that look like another one."""
     looked_at = text[:LONGEST_LOOKED_AT]
-    if looked_at.isascii() and "xn--" not in looked_at.lower():
+    if not _may_deceive(looked_at):
         return ()
     found: list[AddressForm] = []
     for token in _TOKEN_OF_ADDRESS.finditer(looked_at):
@@ -355,28 +356,46 @@ def address_forms(text: str) -> tuple[AddressForm, ...]:
     return tuple(found)
 
 
+def _may_deceive(text: str) -> bool:
+    return not text.isascii() or "xn--" in text.lower() or ("://" in text and "@" in text)
+
+
 def _form_of(token: str) -> AddressForm | None:
-    if token.isascii() and "xn--" not in token.lower():
+    if not _may_deceive(token):
         return None
     parts = _HOST_OF_ADDRESS.match(token)
     if parts is None or _HOST.fullmatch(parts[2]) is None:
         return None
     written, local = parts[2], parts[1] or ""
+    if local and "://" in token:
+        note = say(
+            "The host of {address} is {host}: what is before the @ is only a user name.",
+            address=_beginning("".join(visible_parts(token)[0])),
+            host=_beginning("".join(visible_parts(written)[0])),
+        )
+        return AddressForm(note, local)
     other = _decoded_host(written) if written.isascii() else _ascii_host(written)
     unicode = other if written.isascii() else written
     seen = f"{local}@{unicode}" if local else unicode
     like = skeleton(seen)
     is_like = like.isascii() and not seen.isascii() and like != (f"{local}@{other}" if local else other)
-    shown, other = "".join(visible_parts(seen)[0]), "".join(visible_parts(other)[0])
+    written, other, like = (_beginning("".join(visible_parts(each)[0])) for each in (written, other, like))
     if is_like:
+        shown = "".join(
+            each if each.isascii() else f"\u27e8U+{ord(each):04X}\u27e9" for each in _beginning(seen)
+        )
         note = say(
-            "{address} looks like {like}, and is another address: its host is {host}.",
+            "{address} is not {like}, although it looks like it: its host is {host}.",
             address=shown, like=like, host=written if written.isascii() else other,
         )  # fmt: skip
         return AddressForm(note, like)
     if other == written:
         return None
     return AddressForm(say("The host {host} can also be written {other}.", host=written, other=other), "")
+
+
+def _beginning(address: str) -> str:
+    return address if len(address) <= LONGEST_FORM else f"{address[:LONGEST_FORM]}..."
 
 
 def _ascii_host(host: str) -> str:

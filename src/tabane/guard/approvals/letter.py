@@ -48,6 +48,9 @@ MOST_NAMED = 3
 MOST_TARGETS = 4
 """Targets of which the letter says where they were named."""
 
+MOST_ALLOWED = 8
+"""Targets that are named as allowed from now on."""
+
 REACHED = ("address", "host", "account", "channel", "user")
 """Kinds of targets that get what is sent."""
 
@@ -160,7 +163,7 @@ def letter_of(
         earlier=tuple(each.render(lang) for each in _earlier(earlier, shown, now)),
         who=tuple(each.render(lang) for each in _who(approval)),
         approve=say("Approve: the call is made once, with exactly these values.").render(lang),
-        remember=tuple(_remembered(approval, pair).render(lang) for pair in approval.pairs),
+        remember=tuple(each.render(lang) for each in _remembered(approval)),
         refuse=say("Refuse: it is not made, and the same call is refused for ten minutes.").render(lang),
     )
 
@@ -174,7 +177,7 @@ def _field(field: ShownField, lang: Lang) -> LetterField:
 
 # -- what would happen -----------------------------------------------------------------------------
 
-_PLAIN = re.compile(r"[A-Za-z0-9@#/~+\-\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
+_PLAIN = re.compile(r"(?:\*@)?[A-Za-z0-9@#/~+\-\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]"
                     r"[A-Za-z0-9_@.:/~?=&%+#,\-\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]{0,79}")  # fmt: skip
 """A value that can be read as nothing else in a sentence, and runs from left to right."""
 
@@ -183,12 +186,12 @@ def _sentence(approval: Approval, shown: ShownArguments) -> Message:
     """Return what the call would do, to whom."""
     labels, server = set(approval.labels), approval.binding.server
     own = approval.binding.tool.removeprefix(f"{server}__") if server else approval.binding.tool
-    tool = {"tool": say("{tool} of {server!n}", tool=visible(own), server=server or "Tabane")}
+    tool = {"tool": say("{tool} of {server!n}", tool=_name(own), server=server or "Tabane")}
     targets = _named([each for each in shown.fields if each.role == "recipient"], say("those named below"))
     objects = _named(
         [each for each in shown.fields if each.role in ("recipient", "object")], say("what is named below")
     )
-    if "external" in labels and "untrusted" in labels and "destructive" not in labels and targets:
+    if _fetches(approval) and targets:
         return say("{tool} will request {targets}.", **tool, targets=targets)
     if "external" in labels and targets:
         return say("{tool} will send this to {targets}.", **tool, targets=targets)
@@ -201,6 +204,12 @@ def _sentence(approval: Approval, shown: ShownArguments) -> Message:
     if objects:
         return say("{tool} will be called for {targets}.", **tool, targets=objects)
     return say("{tool} will be called.", **tool)
+
+
+def _fetches(approval: Approval) -> bool:
+    """Return whether a call reads what is at an address, and sends nothing else there."""
+    labels = set(approval.labels)
+    return {"external", "untrusted"} <= labels and "destructive" not in labels
 
 
 def _named(fields: Sequence[ShownField], below: Message) -> Message | None:
@@ -233,6 +242,11 @@ def _reason(approval: Approval, reason: ApprovalReason, lang: Lang) -> Message:
             )
         case "script":
             return say("A script calls it, and the tool is not marked as read-only.")
+        case "flow" if _fetches(approval) and trail.private:
+            return say(
+                "The address may carry your own data out of this machine: it is long, looks encoded, or "
+                "holds something that was read. Text that strangers can write may be what asks for this call."
+            )
         case "flow" if "external" in approval.labels and trail.private:
             return say(
                 "It sends data out of this machine after your own data and text that strangers can write "
@@ -274,16 +288,24 @@ def _named_before(target: JudgedTarget) -> Message:
     return say("{target} is named in nothing that was read.", target=value)
 
 
-def _remembered(approval: Approval, pair: str) -> Message:
-    """Return what is allowed from now on with a pair: a tool and what it reaches, or two servers."""
-    tool, _, target = pair.partition(">")
-    if tool != approval.binding.tool:
-        return say("Allow from now on: {what}", what=pair_words(pair))
-    return say(
-        "Allow from now on: calls of {tool} for {target} are made without asking.",
-        tool=tool,
-        target=_word(target),
-    )
+def _remembered(approval: Approval) -> Iterator[Message]:
+    """Yield what is allowed from now on with the pairs of an approval: its tool and what it reaches."""
+    parts = [pair.partition(">") for pair in approval.pairs]
+    own = [target for tool, _, target in parts if tool == approval.binding.tool]
+    tool = _name(approval.binding.tool)
+    if own == ["-"]:
+        yield say("Allow from now on: calls of {tool} that name nothing are made without asking.", tool=tool)
+    elif own:
+        named = ", ".join(map(_word, own[:MOST_ALLOWED]))
+        named += f", +{len(own) - MOST_ALLOWED}" if len(own) > MOST_ALLOWED else ""
+        yield say(
+            "Allow from now on: calls of {tool} for {target} are made without asking.",
+            tool=tool,
+            target=named,
+        )
+    for pair, (first, _, _) in zip(approval.pairs, parts, strict=True):
+        if first != approval.binding.tool:
+            yield say("Allow from now on. {what}", what=pair_words(pair))
 
 
 def _objections(shown: ShownArguments) -> Iterator[Message]:
@@ -311,16 +333,30 @@ SOURCES: Mapping[str, Message] = {
 
 def source_words(source: str) -> Message:
     """Return the words for what a trail or a pair names: a server, or what it is of Tabane's own."""
-    return SOURCES.get(source) or say("{name!n}", name=visible(source))
+    shown = _name(source)
+    return SOURCES.get(source) or Message("{name!n}" if shown == source else "{name}", name=shown)
 
 
 def pair_words(pair: str) -> Message:
-    """Return what is allowed by a pair such as ``pages>mail``."""
-    source, _, sink = pair.partition(">")
+    """Return what is allowed by a pair: a tool and what it reaches, or two sources, as earlier versions have.
+
+    Examples are ``mail__send>bob@example.com``, ``mail__send>*``, ``*>*@example.com`` and ``pages>mail``.
+    """
+    first, _, second = pair.partition(">")
+    if second == "*":
+        return say("Calls of {tool} are made without asking.", tool=_name(first))
+    if second == "-":
+        return say("Calls of {tool} that name nothing are made without asking.", tool=_name(first))
+    if first == "*":
+        return say("Calls for {target} are made without asking.", target=_word(second))
+    if "__" in first or any(sign in second for sign in "@/:."):
+        return say(
+            "Calls of {tool} for {target} are made without asking.", tool=_name(first), target=_word(second)
+        )
     return say(
         "After {source} was read, calls of {sink} are made without asking.",
-        sink=source_words(sink),
-        source=source_words(source),
+        sink=source_words(second),
+        source=source_words(first),
     )
 
 
@@ -449,7 +485,7 @@ def _field_lines(field: LetterField, lang: Lang, columns: int, longest: int) -> 
         if cut:
             yield "      … " + say("{count:,} more {count:character|characters}", count=cut).render(lang)
     for note in field.notes:  # with an address in it that somebody else chose
-        yield from (f"      ! {part}" for part in split_columns(note, columns - 8))
+        yield from (f"      ! {part}" for part in _split_words(note, columns - 8))
 
 
 def _is_turned(text: str) -> bool:
@@ -464,6 +500,18 @@ def width(text: str) -> int:
 
 def _columns_of(sign: str) -> int:
     return 2 if unicodedata.east_asian_width(sign) in "WFA" else 1
+
+
+def _split_words(text: str, columns: int) -> Iterator[str]:
+    """Split a sentence into lines of at most so many columns: between its words, if they are short enough."""
+    line = ""
+    for word in text.split(" "):
+        if line and width(line) + 1 + width(word) > columns:
+            yield from split_columns(line, columns)
+            line = word
+        else:
+            line = f"{line} {word}" if line else word
+    yield from split_columns(line, columns)
 
 
 def split_columns(line: str, columns: int) -> Iterator[str]:

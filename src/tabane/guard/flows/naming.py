@@ -56,13 +56,16 @@ class KeptText(NamedTuple):
 
 
 class TrailTexts:
-    """The texts of a trail. ``whole``: False if something untrusted is not among them any more."""
+    """The texts of a trail. ``whole``: False if something untrusted is not among them any more.
 
-    __slots__ = ("_sizes", "kept", "version", "whole")
+    ``echoes_known``: False if something written after it is not among them.
+    """
+
+    __slots__ = ("_sizes", "echoes_known", "kept", "version", "whole")
 
     def __init__(self) -> None:
         self.kept: list[KeptText] = []
-        self.whole = True
+        self.whole = self.echoes_known = True
         self.version = 0
         self._sizes = dict.fromkeys(_ROOM, 0)
 
@@ -74,10 +77,9 @@ class TrailTexts:
         if size > room:
             if role in ("others", "later"):
                 self.whole = False
-            elif role == "written":  # then a later text may repeat something that is not known any more
-                self.kept = [
-                    each._replace(public=True) if each.role == "later" else each for each in self.kept
-                ]
+            elif role == "written" and self.echoes_known:
+                # From now on, a later text may repeat something that is not known any more.
+                self.echoes_known = False
                 self.version += 1
             if room <= 0:
                 return 0
@@ -291,7 +293,7 @@ _SPOKEN = re.compile(
     r"space)\b|ドット|アットマーク|アット|ハイフン|点"
 )
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{12,400}={0,2}")
-_HEX_PAIRS = re.compile(r"(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[ ,:]?){8,200}")
+_HEX_PAIRS = re.compile(r"(?<![0-9A-Za-z])(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[ ,:]?){8,200}(?![0-9A-Za-z])")
 _MOST_TOKENS = 300
 _NATO = {word: word[0] for word in SPELLING if word not in ("dot", "dash")} | {
     word: str(digit)
@@ -332,6 +334,7 @@ class TrailNames:
 
     def __init__(self, texts: list[TrailTexts], private: frozenset[str]) -> None:
         self.whole = all(each.whole for each in texts)
+        echoes = all(each.echoes_known for each in texts)
         self.private = private
         self._known: list[str] = []
         self._public: list[str] = []
@@ -347,7 +350,7 @@ class TrailNames:
             if text.role == "written":
                 self._written.append((number, read))
             elif text.role == "later":
-                self._later.append((number, read, text.public))
+                self._later.append((number, read, text.public or not echoes))
             else:
                 (self._public if text.public else self._known).append(read)
             if text.role == "own" and _SELF.search(text.tool):
@@ -442,8 +445,8 @@ class TrailNames:
             return TargetNaming("record", asked.source, asked.tool) if asked is not None else None
         if fields and all(field.author != "other" for field in fields):
             return None
-        if target.kind == "host" and (origin := self._homes.get(target.name.partition("/")[0])) is not None:
-            return TargetNaming("record", origin.source, origin.tool)
+        if target.kind == "host" and (home := self._homes.get(target.name.partition("/")[0])) is not None:
+            return TargetNaming("record", home.source, home.tool)
         for text, origin in self._texts:
             if any(_stands_in(name, text) for name in names):
                 return TargetNaming("text", origin.source, origin.tool)
@@ -451,8 +454,8 @@ class TrailNames:
             return (
                 None if target.kind == "address" else TargetNaming("record", fields[0].source, fields[0].tool)
             )
-        if (origin := self._disguised(target, value)) is not None:
-            return TargetNaming("disguised", origin.source, origin.tool)
+        if (hidden := self._disguised(target, value)) is not None:
+            return TargetNaming("disguised", hidden.source, hidden.tool)
         return None if self.whole or target.inside else TargetNaming("nowhere")
 
     def _asked_field(
@@ -468,10 +471,14 @@ class TrailNames:
             return None if inner and clean else fields[0]
         foreign = [field for field in fields if field.author == "other"]
         if target.kind == "id":  # an answer goes to the author
-            foreign = [field for field in foreign if not all(map(self._has, field.authors))]
+            foreign = [field for field in foreign if not self._knows_author(field.authors)]
         if any(field.author != "other" for field in fields) and target.kind != "id":
             return None
         return foreign[0] if foreign else None
+
+    def _knows_author(self, authors: tuple[str, ...]) -> bool:
+        """Return whether the user named the author of a record: by each of its addresses, if it has any."""
+        return all(map(self._has, MAIL.findall(" ".join(authors)) or authors))
 
     def _disguised(self, target: Target, value: str) -> KeptText | None:
         bare = compact(target.name if target.kind == "host" else value)
@@ -531,7 +538,7 @@ def _telling_parts(target: Target, value: str) -> tuple[str, ...]:
 def _spellings(text: str, raw: str) -> Iterator[str]:
     yield compact(text)
     yield compact(_SPOKEN.sub(" ", text))
-    letters = [_NATO[word] for word in _NATO_WORD.findall(text)[:2_000]]
+    letters = [_NATO[word] for word in _NATO_WORD.findall(text.replace("x-ray", "xray"))[:2_000]]
     if len(letters) > 3:
         yield "".join(letters)
     decoded = list(_decoded(raw))

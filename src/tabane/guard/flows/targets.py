@@ -26,6 +26,9 @@ MOST_TARGETS = 64
 LONGEST_TARGET = 300
 """Characters of a value that is a target. A longer one is a text."""
 
+DEEPEST = 16
+"""Levels of arguments that are read."""
+
 LONGEST_NAMED = 200
 """Characters of a target in the name of what a person allows."""
 
@@ -80,7 +83,7 @@ _DOMAIN = re.compile(
     r"(?<![\w@./-])(?:[a-z0-9-]{1,63}\.){1,6}"
     r"(?:com|net|org|info|biz|io|dev|app|co|ai|me|xyz|site|online|top|link|shop|club|live|page|tech|cloud|ly|gl|"
     r"gg|to|cc|tv|ws|su|ru|cn|jp|kr|tw|in|de|uk|fr|it|es|nl|eu|us|ca|au|br|ch|at|pl|se|no|fi|cz|ua|tk|ml|ga)"
-    r"(?![\w-])(?:/[^\s\"'<>]*)?",
+    r"(?![\w-])(?:/[^\s\"'<>]*)?|(?<![\w@./-])(?:[a-z0-9-]{1,63}\.){1,6}[a-z]{2,24}/[^\s\"'<>]+",
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"[\d\s:.,/TZ+-]*|true|false|yes|no|none|null|[a-z]{1,2}", re.IGNORECASE)
@@ -113,7 +116,7 @@ def targets_of(tool: str, bits: int, given: object, roles: Roles) -> CallTargets
     objects: set[Target] = set()
     complete = True
     for count, (name, value) in enumerate(_leaves(given, "", 0)):
-        if count >= 4 * MOST_TARGETS or len(found) > MOST_TARGETS:
+        if value is None or count >= 4 * MOST_TARGETS or len(found) > MOST_TARGETS:
             complete = False
             break
         role = roles(name)
@@ -126,10 +129,10 @@ def targets_of(tool: str, bits: int, given: object, roles: Roles) -> CallTargets
     return CallTargets(chosen[:MOST_TARGETS], deletes, complete)
 
 
-def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the texts and numbers among arguments, each with the parameter that gives it."""
-    if depth > 8:
-        yield name, "…"
+def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, str | None]]:
+    """Yield texts and numbers among arguments, each with the parameter that gives it; None if too deep."""
+    if depth > DEEPEST:
+        yield name, None
     elif isinstance(value, dict):
         for key, each in value.items():
             yield from _leaves(each, key if isinstance(key, str) else name, depth + 1)

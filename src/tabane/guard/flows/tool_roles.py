@@ -112,16 +112,29 @@ def roles_of_tool(tool: DescribedTool, server: ServerFacts, table: LabelTable) -
         for name, meaning in zip(tool.parameters, meanings, strict=True)
     }
     bits = labels_of_tool(tool, server, table).bits
+    said = tool.words | set(words_of(tool.description[:_LONGEST_DESCRIPTION]))
+    for name, role in parameters.items():
+        if role == "object" and _reaches_somebody(name, said, bits):
+            parameters[name] = "recipient"
     form = _result_form(tool, parameters) if bits & PRIVATE and not bits & EXTERNAL else "text"
     return ToolRoles(parameters, form, keeps_texts(tool, server, table))
+
+
+def _reaches_somebody(name: str, said: set[str] | frozenset[str], bits: int) -> bool:
+    """Return whether a parameter that may name a thing names a phone, or where data goes."""
+    last = words_of(name)[-1:]
+    if last == ["number"]:
+        return bool(said & tool_words("parameters", "phoning"))
+    return bool(bits & EXTERNAL) and last in (["destination"], ["target"], ["dest"])
 
 
 def _result_form(tool: DescribedTool, parameters: dict[str, Role]) -> ResultForm:
     named = tool.words
     if "place" in parameters.values() or named & tool_words("results", "texts"):
         return "text"
-    if named & tool_words("results", "opening") and not named & {"inbox", "mailbox"}:
-        return "records" if "messages" in named or "emails" in named else "text"
+    if named & tool_words("results", "opening"):
+        said = set(words_of(tool.description[:_LONGEST_DESCRIPTION])) | named
+        return "records" if said & tool_words("results", "letters") else "text"
     if named & tool_words("results", "opened") and not named & {"list", "search", "find", "query"}:
         return "text"
     return "records" if named & tool_words("results", "records") else "text"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tabane.catalog.lookup import START_LOGIN
 from tabane.errors import ApprovalRequired, LoginRequired, TabaneError
 from tabane.guard.approvals.approvals import LIFE, Approval, refusal
-from tabane.guard.approvals.letter import IN_DIALOG, Letter, letter_text
+from tabane.guard.approvals.letter import IN_DIALOG, letter_text
 from tabane.hub.clients.client_questions import CannotAsk, SessionClient
 from tabane.hub.clients.questions.parked_files import APPROVAL, LOGIN
 from tabane.messages import Lang, Message, say
@@ -49,12 +49,10 @@ class ApprovalMatter:
 
     async def question(self) -> Question:
         """Return the question to the client's user. Raises CannotAsk if that one may not approve calls."""
-        desk, lang = self._guards.desk(), self._session.caller.lang
-        approval = (await desk.approvals()).find(self._id)
+        approval = (await self._guards.desk().approvals()).find(self._id)
         if not self._guards.through_client(self._session.caller):
             raise CannotAsk("an answer of this client is no approval")
-        letter, _ = await asyncio.to_thread(desk.letter, approval, lang, IN_DIALOG)
-        return approval_question(approval, letter, lang)
+        return await approval_question(self._guards, approval, self._session.caller.lang)
 
     async def take(self, action: str, values: Members) -> None:
         """Note what the client's user has chosen. Raises ApprovalRequired if that does not count.
@@ -83,8 +81,9 @@ class ApprovalMatter:
         return self._guards.desk().wait(self._session.caller)
 
 
-def approval_question(approval: Approval, letter: Letter, lang: Lang) -> Question:
+async def approval_question(guards: HubGuards, approval: Approval, lang: Lang) -> Question:
     """Return the question whether to approve a call: accept is to approve."""
+    letter, _ = await asyncio.to_thread(guards.desk().letter, approval, lang, IN_DIALOG)
     message = say("Approve this call of {tool}?", tool=approval.binding.tool).render(lang)
     message += "\n\n" + letter_text(letter, lang, COLUMNS)
     if not letter.whole:

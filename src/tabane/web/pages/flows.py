@@ -29,12 +29,16 @@ POLICIES: Mapping[str, tuple[Message, Message]] = {
         say("Ask me"),
         say(
             "You are asked before a call that sends data away once an assistant has read private data and "
-            "texts of strangers, and before a call that cannot be undone once it has read texts of strangers."
+            "texts of strangers, and before a call that cannot be undone once it has read texts of "
+            "strangers, if such a text may have named whom it reaches or what it changes."
         ),
     ),
     "strict": (
         say("Refuse"),
-        say("A call that you would be asked about is refused, unless you have allowed it below."),
+        say(
+            "Such a call is refused, unless you or a source of your own named whom it reaches, or you have "
+            "allowed it below."
+        ),
     ),
     "off": (say("Off"), say("Nothing is noted, and you are not asked because of what was read.")),
 }
@@ -159,8 +163,11 @@ def _consequence(labels: Sequence[str], policy: str) -> Message:
     if policy == "strict":
         return say("Its calls that send data away or cannot be undone are refused.")
     if "private" in labels:
-        return say("You are asked before it sends data away, or does what cannot be undone.")
-    return say("You are asked before it does what cannot be undone.")
+        return say(
+            "You are asked before it sends data to somebody, or does what cannot be undone, as texts of "
+            "strangers say."
+        )
+    return say("You are asked before it does what cannot be undone as texts of strangers say.")
 
 
 def labeled_servers(rows: Sequence[Mapping[str, Any]]) -> list[LabeledServer]:

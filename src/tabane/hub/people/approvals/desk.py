@@ -33,7 +33,8 @@ from tabane.guard.approvals.approvals import (
     approval_required,
     refusal,
 )
-from tabane.guard.approvals.letter import Budget, EarlierDecisions, Letter, letter_of
+from tabane.guard.approvals.argument_fields import Budget
+from tabane.guard.approvals.letter import EarlierDecisions, Letter, letter_of
 from tabane.guard.flows.tool_roles import role_of_parameter
 from tabane.hub.context import HubContext
 from tabane.hub.people.approvals.past_decisions import PastDecisions, changed_fields

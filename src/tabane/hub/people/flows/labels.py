@@ -15,6 +15,9 @@ from tabane.wire.json import InvalidJson, fields, member
 MOST_KEPT = 20_000
 """Targets whose labels are kept."""
 
+MOST_TOOLS = 200
+"""Tools of a server that are looked at for the labels of its resources. More of them may read anything."""
+
 
 class TargetLabels:
     """Knows the labels of call targets.
@@ -78,7 +81,12 @@ class TargetLabels:
     def _of_resource(self, server: str, facts: ServerFacts) -> CallLabels:
         """Return the labels of a resource or prompt: those of all that the server's tools read."""
         found = NO_LABELS.with_labels(facts.change.added, "settings")
-        for tool in self._gateway.catalog.of_server(server):
+        left = READ_LABELS & ~facts.change.removed
+        for number, tool in enumerate(self._gateway.catalog.of_server(server)):
+            if not left & ~found.bits:
+                break
+            if number == MOST_TOOLS:
+                return found.with_labels(left, "name")
             for bit, origin in labels_of_tool(described_tool(tool), facts, self._table).origins:
                 if bit & READ_LABELS and not bit & facts.change.removed:
                     found = found.with_labels(bit, origin)
