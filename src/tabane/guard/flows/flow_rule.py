@@ -615,7 +615,7 @@ class FlowRule:
         if fetch is not None:
             return [(one, JudgedTarget("host", one.value, one.parameter)) for one in waiting]
         names = self._names_of(trails)
-        sink, leaves = source_of(target), bool(bits & EXTERNAL)
+        sink, leaves = source_of(target), bool(bits & EXTERNAL) and not found.deletes
         # A tool that fetches gives its address and whatever else it is given to a site.
         asks_always = self.policy == "strict" or (leaves and bool(bits & UNTRUSTED))
         opened: list[tuple[Target, JudgedTarget]] = []
