@@ -84,7 +84,7 @@ LANGUAGES: Mapping[str, Language] = {
     ),
     "de": Language(
         "both", True,
-        _often("der das und den dem des ist sind nicht mit fur ein eine einen einem zu zum zur auf von vom im bei du"
+        _often("die bitte sobald der das und den dem des ist sind nicht mit fur ein eine einen einem zu zum zur auf von vom im bei du"
                " sie alle dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier einer"
                " ins am jeder jede jedes als kann soll muss dann durch uber nutzer benutzer nachricht ohne um bis ihre ihren dazu"),
     ),
@@ -110,6 +110,7 @@ LANGUAGES: Mapping[str, Language] = {
 """Languages besides English, whose words are looked for in every text."""
 
 _FEW = 2
+_ENGLISH = _often("the of to is for with and this that from are by be if or use get")
 
 _FOLDED = {
     code: plain
@@ -144,7 +145,7 @@ def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
             found.add(name)
     most = max(shared.values())
     for name, count in shared.items():  # neighbors share many frequent words
-        if count >= _FEW and (count >= most / 3 or LANGUAGES[name].order == "both"):
+        if count >= (_FEW if len(_ENGLISH & words) >= _FEW else 1) and (count >= most / 3 or LANGUAGES[name].order == "both"):
             found.add(name)
     if {"ja", "zh"} <= found and _MANY_KANA.search(text):
         found.discard("zh")
