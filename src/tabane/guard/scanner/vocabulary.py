@@ -92,11 +92,11 @@ LANGUAGES: Mapping[str, Language] = {
         "forward", True,
         _often("le la les des du une un cette cet ces ce dans au aux et pour sans sur tu vous votre"
                " vos toute toutes tout est sont pas par qui que avec ici outil avant l qu de"
-               " ne se aucun chaque il elle ils champ fichier utilisateur comme ou jamais plus"),
+               " ne se aucun chaque il elle ils champ fichier utilisateur comme ou jamais "),
     ),
     "pt": Language(
         "forward", True,
-        _often("o os ao da dos das uma um esta este que com por para sem seu sua seus em nos na nao e"
+        _often("o os ao da dos das uma um esta este que por para sem seu sua seus em nos na nao "
                " ou se de aqui caso todo toda todas antes ferramenta usuario utilizador"
                " ser ela ele pela pelo mais quando sobre cada arquivo ficheiro campo texto deve"),
     ),
@@ -104,7 +104,7 @@ LANGUAGES: Mapping[str, Language] = {
         "forward", True,
         _often("il lo la gli le dei della dello delle del al alla un una uno questo questa che con di"
                " da non prima sono viene nel nella ogni qui per strumento utente l dell"
-               " suo sua ai dal dalla sul va anche come campo testo deve mai"),
+               " suo sua dal dalla sul va anche come campo testo deve mai"),
     ),
 }  # fmt: skip
 """Languages besides English, whose words are looked for in every text."""
@@ -140,7 +140,7 @@ def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
     shared: dict[str, int] = {}
     for name, one in LANGUAGES.items():
         if isinstance(one.traces, frozenset):
-            shared[name] = len(one.traces & words)
+            shared[name] = len(one.traces & words) + len(_telling(name) & words)
         elif not plain and one.traces.search(text):
             found.add(name)
     most = max(shared.values())
@@ -150,6 +150,19 @@ def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
     if {"ja", "zh"} <= found and _MANY_KANA.search(text):
         found.discard("zh")
     return frozenset(found)
+
+
+@cache
+def _telling(name: str) -> frozenset[str]:
+    """Return the longer words of a language's file that English does not have: short texts lack frequent words."""
+    english = {*_ENGLISH_TOO, *(word for word, _ in _words("en"))}
+    return frozenset(
+        word for word, _ in _words(name) if len(word) >= _LONGER and word.isalpha() and word not in english
+    )
+
+
+_LONGER = 5
+_ENGLISH_TOO = _often("token tokens source sources client clients extension console discussion discussions executes")
 
 
 def word_order(languages: frozenset[str]) -> Order:
