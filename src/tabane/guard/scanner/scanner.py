@@ -51,7 +51,7 @@ from tabane.guard.scanner.lookalikes import (
     undisguised,
     without_leet,
 )
-from tabane.guard.scanner.marks import MARKS
+from tabane.guard.scanner.marks import INSTALLER, MARKS
 from tabane.guard.scanner.rules import LONE_PATH, rule_hits
 from tabane.guard.scanner.sentences import (
     PARAGRAPH,
@@ -110,7 +110,7 @@ class DefinitionScanner:
         known = self._names(others)
         if siblings is not self._given:
             self._given, self._siblings = siblings, frozenset(map(str.lower, siblings))
-        read = _ReadDefinition(name, definition_texts(definition), server, known, self._siblings)
+        read = _ReadDefinition(name, definition_texts(definition), server, kind, known, self._siblings)
         found = list(read.findings())
         if kind in ("tool", "prompt"):
             found.extend(lookalike(server, name, known))
@@ -127,9 +127,10 @@ class _ReadDefinition:
     """The texts of a definition as a person sees them, in small letters, and what was hidden in them."""
 
     def __init__(
-        self, name: str, texts: DefinitionTexts, server: str, known: KnownNames, siblings: Collection[str]
+        self, name: str, texts: DefinitionTexts, server: str, kind: Kind, known: KnownNames, siblings: Collection[str]
     ) -> None:
-        self._name, self._texts = name, texts
+        self._texts = texts
+        self._marks = [one for one in MARKS if kind != "skill" or one is not INSTALLER]
         self._names = Names(
             name.lower(),
             frozenset(one.lower() for one in texts.names),
@@ -163,7 +164,7 @@ class _ReadDefinition:
         hits = [hit for hit in found if not self._is_ordinary(text, hit)]
         if self._texts.names and text is self.text and not self._purpose & _TALKING:
             hits += self._asked_names()
-        hits += hits_of(text, [one for one in MARKS if one.may_be_in(text, words)])
+        hits += hits_of(text, [one for one in self._marks if one.may_be_in(text, words)])
         return heaviest(text, [*hits, *stuffed(hits, self._asked)])
 
     def _asked_names(self) -> Iterator[Hit]:

@@ -84,9 +84,9 @@ LANGUAGES: Mapping[str, Language] = {
     ),
     "de": Language(
         "both", True,
-        _often("der das und den dem des ist sind nicht mit fur ein eine einen einem zu zum zur auf von vom im bei du"
-               " sie alle dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier einer"
-               " ins am jeder jede jedes als kann soll muss dann durch uber nutzer benutzer nachricht ohne um bis ihre ihren dazu"),
+        _often("die bitte sobald der das und den dem ist sind nicht mit fur ein eine einen einem zu zum zur auf von vom im bei "
+               " dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier einer"
+               " ins jeder jede jedes kann soll muss dann durch uber nutzer benutzer nachricht ohne bis ihre ihren dazu"),
     ),
     "fr": Language(
         "forward", True,
@@ -110,6 +110,7 @@ LANGUAGES: Mapping[str, Language] = {
 """Languages besides English, whose words are looked for in every text."""
 
 _FEW = 2
+_ENGLISH = _often("the of to is for with and this that from are by be if or use get")
 
 _FOLDED = {
     code: plain
@@ -142,9 +143,10 @@ def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
             shared[name] = len(one.traces & words) + len(_telling(name) & words)
         elif not plain and one.traces.search(text):
             found.add(name)
-    most = max(shared.values())
-    for name, count in shared.items():  # neighbors share many frequent words
-        if count >= _FEW and (count >= most / 3 or LANGUAGES[name].order == "both"):
+    least = _FEW if len(_ENGLISH & words) >= _FEW else 1
+    near = max(least, *(count / 3 for count in shared.values()))  # neighbors share many frequent words
+    for name, count in shared.items():
+        if count >= near or (count >= _FEW and LANGUAGES[name].order == "both"):
             found.add(name)
     if {"ja", "zh"} <= found and _MANY_KANA.search(text):
         found.discard("zh")
@@ -161,7 +163,7 @@ def _telling(name: str) -> frozenset[str]:
 
 
 _LONGER = 5
-_ENGLISH_TOO = _often("token tokens source sources client clients extension console discussion discussions executes")
+_ENGLISH_TOO = _often("token tokens source sources client clients extension console discussion discussions executes adresse probleme")
 
 
 def word_order(languages: frozenset[str]) -> Order:
