@@ -71,7 +71,7 @@ async def test_a_letter_says_what_the_call_does_who_wants_it_and_what_was_read(t
         await send(line, to="eve@example.com", body="Dear Eve,\n<script>alert(1)</script>")
         [row] = await rows(here)
         assert (row["warned"], row["folder"], row["decisions"]["approved"]) == (True, "/work", 0)
-        assert row["trail"]["untrusted"] == {"mail": "mail__read_inbox"}
+        assert row["trail"]["untrusted"]["mail"] == "mail__read_inbox"
         page = text(await person.content(f"/approvals/{row['id']}"))
         for words in (
             "send_email of mail will send this to eve@example.com.", "leaves this machine",
@@ -126,7 +126,7 @@ async def test_a_call_that_only_has_to_be_confirmed_has_a_bright_approve(tmp_pat
         assert whole["decisions"]["changed"] == ["path"]
         assert (whole["decisions"]["approved"], whole["decisions"]["refused"]) == (1, 0)
         page = text(await person.content(f"/approvals/{row['id']}"))
-        assert "Other than at the last approved call:" in page
+        assert "Different from the last approved call:" in page
         [kept] = tmp_path.rglob("approval-decisions.json")
         assert b'"one"' not in kept.read_bytes()
 
@@ -134,7 +134,7 @@ async def test_a_call_that_only_has_to_be_confirmed_has_a_bright_approve(tmp_pat
 @pytest.mark.parametrize(
     ("first", "second", "said"),
     [
-        pytest.param({"path": "one"}, {"path": "one", "b": 1}, "Other than at the last", id="another field"),
+        pytest.param({"path": "one"}, {"path": "one", "b": 1}, "Different from the last", id="another field"),
         pytest.param({}, {"path": "x" * 300_000}, "", id="only the beginning is kept"),
         pytest.param({"path": "x" * 300_000}, {"path": "one"}, "", id="only the beginning was kept"),
         pytest.param({"password": "one"}, {"password": "two"}, "", id="a secret"),
@@ -152,8 +152,8 @@ async def test_calls_are_compared_only_as_a_whole(
             page = text(await person.content(f"/approvals/{row['id']}"))
             await post(person, f"/approvals/{row['id']}/approve", stay="true", unseen="true")
         assert said in page
-        assert "All fields are as" not in page
-        assert bool(said) == ("Other than at the last" in page)
+        assert "All fields are the same" not in page
+        assert bool(said) == ("Different from the last" in page)
 
 
 @pytest.mark.parametrize(

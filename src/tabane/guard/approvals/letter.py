@@ -394,14 +394,14 @@ def _earlier(earlier: EarlierDecisions, shown: ShownArguments, now: float) -> It
     if earlier.changed is None or not earlier.last_approved:
         return
     if not earlier.changed:
-        yield say("All fields are as at the last approved call.")
+        yield say("All fields are the same as in the last approved call.")
         return
     fields = ", ".join(map(_name, earlier.changed[:MOST_CHANGED]))
     fields += ", …" if len(earlier.changed) > MOST_CHANGED else ""
-    yield say("Other than at the last approved call: {fields}", fields=fields)
+    yield say("Different from the last approved call: {fields}", fields=fields)
     roles = {each.name: each.role for each in shown.fields}
     if any(roles.get(name) == "recipient" for name in earlier.changed):
-        yield say("It goes to somebody else than the last approved call.")
+        yield say("It goes to another recipient than the last approved call.")
 
 
 def _who(approval: Approval) -> Iterator[Message]:
