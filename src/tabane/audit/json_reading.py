@@ -1,7 +1,8 @@
 """Redaction of JSON token by token, also of text that is no JSON.
 
 A secret may be named by its member, by another member beside it (``{"name": "password", "value": …}``), by
-the string before it (``["password", …]``, ``["--token", …]``), or by the head of its column in rows of a table.
+the string before it (``["password", …]``, ``["--token", …]``), or by the head of its
+column in rows of a table.
 """
 
 from __future__ import annotations
@@ -155,7 +156,9 @@ class JsonReading:
         name = _string_content(token["string"])
         folded = name.casefold()
         self._pair = (
-            "name" if folded in PAIR_NAMES else "type" if folded == "type" else "value" if folded in PAIR_VALUES
+            "name" if folded in PAIR_NAMES
+            else "type" if folded == "type"
+            else "value" if folded in PAIR_VALUES
             else "weak" if folded in WEAK_PAIR_VALUES else ""
         )  # fmt: skip
         self._hide_next = name in self._names

@@ -63,7 +63,7 @@ _NINE_DIGITS = b"0" * 9
 
 
 def marks_of(text: bytes) -> bytes:
-    """Return the digits, signs of operators and escapes of a text, without letters and ordinary punctuation."""
+    """Return the digits, signs of operators and escapes of a text, without letters and punctuation."""
     return text.translate(None, _WORDS)
 
 
@@ -91,10 +91,10 @@ def may_name_secrets(text: str, marks: bool = True) -> bool:
 
 
 def _has_password(low: str) -> bool:
-    """Return whether a text in lower case has a word before which and after which ordinary words are secret."""
+    """Return whether a text in lower case names a secret that may be an ordinary word."""
     return (
-        "pass" in low or "secret" in low or "pwd" in low or "kennwort" in low or "contras" in low or "clave" in low
-        or "senha" in low or "wachtwoord" in low or "phrase" in low or "token" in low or "key" in low
+        "pass" in low or "secret" in low or "pwd" in low or "key" in low or "token" in low or "phrase" in low
+        or "kennwort" in low or "contras" in low or "clave" in low or "senha" in low or "wachtwoord" in low
     )  # fmt: skip
 
 

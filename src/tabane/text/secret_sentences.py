@@ -85,7 +85,8 @@ _IS = (
     "is|blir|är|er|on|adalah|là|है|هي|هو|это|—|–|-|=|:|："
 )
 _SENTENCE = lazy_pattern(
-    rf"""["'`*)\]]{{0,3}}(?:[ \t]+[^\s.:;,!?=<>"']{{1,24}}){{0,6}}?(?:,?[ \t]+(?:{_IS})|(?P<colon>[ \t]*[:：=]))"""
+    rf"""["'`*)\]]{{0,3}}(?:[ \t]+[^\s.:;,!?=<>"']{{1,24}}){{0,6}}?"""
+    rf"""(?:,?[ \t]+(?:{_IS})|(?P<colon>[ \t]*[:：=]))"""
     r"(?:[ \t]+(?:now|currently|jetzt|also|just|ahora|maintenant))?[ \t]*[:：]?\s{1,4}(?P<value>\S)"
 )
 _CJK = lazy_pattern(
@@ -222,7 +223,8 @@ def _values_of(text: str, low: str, name: str, start: int, end: int) -> Iterator
     following = _NEXT.match(text, end) or _NEXT_LINE.match(text, end)
     if following is None and text[end - 1] >= CJK:
         following = _BESIDE.match(text, end)
-    if (following and (span := _spoken(text, name, following.start("value"), direct=False))) or (span := _before(text, start)):
+    span = _spoken(text, name, following.start("value"), direct=False) if following else None
+    if span := span or _before(text, start):
         yield span
 
 
@@ -270,7 +272,8 @@ def _end_of_line(text: str, name: str, at: int) -> int:
 
 
 _TYPES = frozenset(
-    ("str", "int", "bytes", "bool", "string", "number", "integer", "boolean", "object", "array", "list", "dict", "none", "any", "optional")
+    ("str", "int", "bytes", "bool", "string", "number", "integer", "boolean", "object",
+    "array", "list", "dict", "none", "any", "optional")
 )  # fmt: skip
 
 
