@@ -347,7 +347,9 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
     words = (_WORDS if _PHRASE_NAME.search(name) else _CLAUSE).match(text, at)
     if words and _is_phrase(words[0].split()):
         return words.span()
-    return (at, end) if _is_password(value) and _ends_clause(text, at, end) else None
+    return (
+        (at, end) if _is_password(value) and (text[at - 1] >= CJK or _CLAUSE_END.match(text, end)) else None
+    )
 
 
 def _is_password(word: str) -> bool:
@@ -356,10 +358,6 @@ def _is_password(word: str) -> bool:
     if len(word) < 4 or not word.isalpha() or low in _STOP or low.endswith(_ENDINGS):
         return False
     return not word.isupper() or len(word) > 6
-
-
-def _ends_clause(text: str, at: int, end: int) -> bool:
-    return text[at - 1] >= CJK or _CLAUSE_END.match(text, end) is not None
 
 
 CJK = "\u2e80"
