@@ -63,7 +63,7 @@ _NINE_DIGITS = b"0" * 9
 
 
 def marks_of(text: bytes) -> bytes:
-    """Return the digits, signs of operators and escapes of a text, without letters and ordinary punctuation."""
+    """Return the digits, signs of operators and escapes of a text, without letters and punctuation."""
     return text.translate(None, _WORDS)
 
 
@@ -79,7 +79,10 @@ def may_name_secrets(text: str, marks: bool = True) -> bool:
     ``marks`` says whether the text has more than words and a short number.
     """
     low = text.lower()
-    if _has_password(low):
+    if (
+        "pass" in low or "secret" in low or "pwd" in low or "key" in low or "token" in low or "phrase" in low
+        or "kennwort" in low or "contras" in low or "clave" in low or "senha" in low or "wachtwoord" in low
+    ):  # fmt: skip  # the secret may be an ordinary word
         return True
     if marks:
         if " -" in text or _ESCAPED.search(text):
@@ -88,14 +91,6 @@ def may_name_secrets(text: str, marks: bool = True) -> bool:
             if hint in low:
                 return True
     return not text.isascii() and _HINTS_BEYOND_ASCII.search(low) is not None
-
-
-def _has_password(low: str) -> bool:
-    """Return whether a text in lower case has a word before which and after which ordinary words are secret."""
-    return (
-        "pass" in low or "secret" in low or "pwd" in low or "kennwort" in low or "contras" in low or "clave" in low
-        or "senha" in low or "wachtwoord" in low or "phrase" in low or "token" in low or "key" in low
-    )  # fmt: skip
 
 
 def may_have_number(text: str) -> bool:

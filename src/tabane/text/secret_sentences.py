@@ -85,7 +85,8 @@ _IS = (
     "is|blir|är|er|on|adalah|là|है|هي|هو|это|—|–|-|=|:|："
 )
 _SENTENCE = lazy_pattern(
-    rf"""["'`*)\]]{{0,3}}(?:[ \t]+[^\s.:;,!?=<>"']{{1,24}}){{0,6}}?(?:,?[ \t]+(?:{_IS})|(?P<colon>[ \t]*[:：=]))"""
+    rf"""["'`*)\]]{{0,3}}(?:[ \t]+[^\s.:;,!?=<>"']{{1,24}}){{0,6}}?"""
+    rf"""(?:,?[ \t]+(?:{_IS})|(?P<colon>[ \t]*[:：=]))"""
     r"(?:[ \t]+(?:now|currently|jetzt|also|just|ahora|maintenant))?[ \t]*[:：]?\s{1,4}(?P<value>\S)"
 )
 _CJK = lazy_pattern(
@@ -222,7 +223,8 @@ def _values_of(text: str, low: str, name: str, start: int, end: int) -> Iterator
     following = _NEXT.match(text, end) or _NEXT_LINE.match(text, end)
     if following is None and text[end - 1] >= CJK:
         following = _BESIDE.match(text, end)
-    if (following and (span := _spoken(text, name, following.start("value"), direct=False))) or (span := _before(text, start)):
+    span = _spoken(text, name, following.start("value"), direct=False) if following else None
+    if span := span or _before(text, start):
         yield span
 
 
@@ -270,7 +272,8 @@ def _end_of_line(text: str, name: str, at: int) -> int:
 
 
 _TYPES = frozenset(
-    ("str", "int", "bytes", "bool", "string", "number", "integer", "boolean", "object", "array", "list", "dict", "none", "any", "optional")
+    ("str", "int", "bytes", "bool", "string", "number", "integer", "boolean", "object",
+    "array", "list", "dict", "none", "any", "optional")
 )  # fmt: skip
 
 
@@ -344,7 +347,9 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
     words = (_WORDS if _PHRASE_NAME.search(name) else _CLAUSE).match(text, at)
     if words and _is_phrase(words[0].split()):
         return words.span()
-    return (at, end) if _is_password(value) and _ends_clause(text, at, end) else None
+    return (
+        (at, end) if _is_password(value) and (text[at - 1] >= CJK or _CLAUSE_END.match(text, end)) else None
+    )
 
 
 def _is_password(word: str) -> bool:
@@ -353,10 +358,6 @@ def _is_password(word: str) -> bool:
     if len(word) < 4 or not word.isalpha() or low in _STOP or low.endswith(_ENDINGS):
         return False
     return not word.isupper() or len(word) > 6
-
-
-def _ends_clause(text: str, at: int, end: int) -> bool:
-    return text[at - 1] >= CJK or _CLAUSE_END.match(text, end) is not None
 
 
 CJK = "\u2e80"
