@@ -669,8 +669,13 @@ class Gateway:
         unscanned = self.review.unscanned(server, seen)
         if not unscanned:
             return None
-        others = tuple(tool.name for tool in self.catalog.tools if tool.server != server)
-        return await self.review.scan(server, unscanned, others)
+        others, siblings = list[str](), {each.key.name for each in seen if each.key.kind == "tool"}
+        for tool in self.catalog.tools:
+            if tool.server != server:
+                others.append(tool.name)
+            else:
+                siblings.add(tool.name)
+        return await self.review.scan(server, unscanned, tuple(others), siblings)
 
     async def _scan_known(self) -> None:
         """Scan what earlier versions of Tabane have listed, and nobody has scanned yet."""

@@ -84,6 +84,7 @@ from tabane.hub.process.home_version import HomeStamp
 from tabane.hub.sources.models.model_records import ModelRecord, _ModelRecordsFile
 from tabane.hub.work.tasks import KeptTask
 from tabane.operations import CallTarget
+from tabane.operations.door import JudgedTarget
 from tabane.posts.operations import CountedPlace
 from tabane.posts.post import _PostPayload
 from tabane.reader.conversion import CleaningRequest, ConversionFailure, ConversionRequest, ConvertedPage
@@ -150,6 +151,7 @@ FILES: dict[str, Any] = {
     "binding of an approval": ApprovalBinding,
     "reason of an approval": ApprovalReason,
     "trail before an approval": ApprovalTrail,
+    "target of an approved call": JudgedTarget,
     "decisions by tool": dict[str, ToolDecisions],
     "decisions about a tool": ToolDecisions,
     "passphrase": PassphraseRecord,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -19,6 +19,7 @@ from tabane.cli.bench.guard_set import DefinitionItem, GuardSet, Trace, encoded,
 from tabane.cli.output import Terminal, text
 from tabane.guard.flows.flow_rule import FlowPolicy, FlowRule
 from tabane.guard.flows.tool_labels import LabelTable, ServerFacts, labels_of_tool
+from tabane.guard.flows.tool_roles import ToolRoles, roles_of_tool
 from tabane.guard.flows.trails import Trails
 from tabane.guard.scanner.findings import Finding
 from tabane.guard.scanner.scanner import DefinitionScanner
@@ -99,7 +100,9 @@ def scan_definitions(items: Iterable[tuple[Message, DefinitionItem]]) -> Iterato
     for place, item in items:
         given = item.definition
         body = given.encode("utf-8", "surrogatepass") if isinstance(given, str) else encoded(given)
-        yield ScannedItem(place, item, scanner.scan(item.server, item.kind, item.name, body, item.others))
+        own = [name for tool in item.tools if isinstance(name := tool.get("name"), str)]
+        found = scanner.scan(item.server, item.kind, item.name, body, item.others, own)
+        yield ScannedItem(place, item, found)
 
 
 def run_traces(traces: Iterable[Trace], policy: FlowPolicy = "ask") -> Iterator[ReplayedTrace]:
@@ -108,19 +111,38 @@ def run_traces(traces: Iterable[Trace], policy: FlowPolicy = "ask") -> Iterator[
     The person refuses every call of the attacker that is asked about, and approves every other one.
     """
     table = LabelTable()
-    kept: dict[int, CallLabels] = {}  # traces of a suite share their tools
+    kept: dict[int, KnownTool] = {}  # traces of a suite share their tools
     for trace in traces:
-        labels: dict[CallTarget, CallLabels] = {}
+        known: dict[CallTarget, KnownTool] = {}
         for _, tool in trace.calls:
             if id(tool) not in kept:
-                kept[id(tool)] = labels_of_tool(described_tool(tool), ServerFacts(tool.server), table)
-            labels[tool.target] = kept[id(tool)]
-        yield _replayed(trace, policy, labels.__getitem__)
+                described, server = described_tool(tool), ServerFacts(tool.server)
+                labels, roles = (
+                    labels_of_tool(described, server, table),
+                    roles_of_tool(described, server, table),
+                )
+                kept[id(tool)] = KnownTool(labels, roles)
+            known[tool.target] = kept[id(tool)]
+        yield _replayed(trace, policy, known)
 
 
-def _replayed(trace: Trace, policy: FlowPolicy, labels: Callable[[CallTarget], CallLabels]) -> ReplayedTrace:
+class KnownTool(NamedTuple):
+    """What a hub knows of a tool before its calls are judged."""
+
+    labels: CallLabels
+    roles: ToolRoles
+
+
+def _replayed(trace: Trace, policy: FlowPolicy, known: Mapping[CallTarget, KnownTool]) -> ReplayedTrace:
     now = [1e9]
-    rule = FlowRule(policy, Trails(lambda: now[0]), labels, lambda holder: (), lambda trail: None)
+    rule = FlowRule(
+        policy,
+        Trails(lambda: now[0]),
+        lambda target: known[target].labels,
+        lambda holder: (),
+        lambda trail: None,
+        roles=lambda target: known[target].roles,
+    )
     done = ReplayedTrace(trace)
     approved = structs.replace(CALLER, approval="bench")
     last = max((at for at, (call, _) in enumerate(trace.calls) if call.attack), default=-1)

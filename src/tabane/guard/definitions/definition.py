@@ -264,9 +264,18 @@ class DefinitionJudge(Protocol):
     """Looks for attacks in definitions. Pure: the same arguments give the same findings."""
 
     def scan(
-        self, server: str, kind: Kind, name: str, definition: bytes, others: Collection[str]
+        self,
+        server: str,
+        kind: Kind,
+        name: str,
+        definition: bytes,
+        others: Collection[str],
+        siblings: Collection[str],
     ) -> Sequence[DefinitionFinding]:
-        """Return what is found in one definition. ``others`` are the tools of the other servers."""
+        """Return what is found in one definition.
+
+        ``others`` are the tools of the other servers, ``siblings`` those of this one.
+        """
         ...
 
 

@@ -70,7 +70,11 @@ class LongScans(Protocol):
     """Scans long definitions, without holding up other requests."""
 
     async def scan(
-        self, server: str, definitions: Sequence[ScannedText], others: Collection[str]
+        self,
+        server: str,
+        definitions: Sequence[ScannedText],
+        others: Collection[str],
+        siblings: Collection[str],
     ) -> Sequence[ScanResult]:
         """Return the result of each definition."""
         ...
@@ -90,17 +94,27 @@ class DefinitionScans:
         self._judges, self._long = judges, long
 
     async def scan(
-        self, server: str, definitions: Sequence[ScannedText], others: Collection[str]
+        self,
+        server: str,
+        definitions: Sequence[ScannedText],
+        others: Collection[str],
+        siblings: Collection[str] = (),
     ) -> list[ScanResult]:
-        """Return the result of each definition. ``others`` are the tools of the other servers."""
+        """Return the result of each definition.
+
+        ``others`` are the tools of the other servers, ``siblings`` those of this one besides ``definitions``.
+        """
+        siblings = frozenset(siblings).union(one.name for one in definitions if one.kind == "tool")
         elsewhere = self._long
         if elsewhere is None:
-            return await asyncio.to_thread(self._scan_here, server, definitions, others)
+            return await asyncio.to_thread(self._scan_here, server, definitions, others, siblings)
         long = [len(one.body) > LONG for one in definitions]
         short = [one for one, is_long in zip(definitions, long, strict=True) if not is_long]
-        here = iter(await asyncio.to_thread(self._scan_here, server, short, others) if short else ())
+        here = iter(
+            await asyncio.to_thread(self._scan_here, server, short, others, siblings) if short else ()
+        )
         rest = [one for one, is_long in zip(definitions, long, strict=True) if is_long]
-        there = iter(await elsewhere.scan(server, rest, others) if rest else ())
+        there = iter(await elsewhere.scan(server, rest, others, siblings) if rest else ())
         return [next(there if is_long else here) for is_long in long]
 
     async def close(self) -> None:
@@ -109,14 +123,18 @@ class DefinitionScans:
             await self._long.close()
 
     def _scan_here(
-        self, server: str, definitions: Iterable[ScannedText], others: Collection[str]
+        self,
+        server: str,
+        definitions: Iterable[ScannedText],
+        others: Collection[str],
+        siblings: Collection[str],
     ) -> list[ScanResult]:
         """Scan in this thread, and rest now and then."""
         judge, found = self._judges(), list[ScanResult]()
         until = time.perf_counter() + SLICE
         for one in definitions:
             try:
-                found.append(judge.scan(server, one.kind, one.name, bytes(one.body), others))
+                found.append(judge.scan(server, one.kind, one.name, bytes(one.body), others, siblings))
             except Exception:
                 log.exception("%s: the definition of %s could not be scanned", server, one.name)
                 found.append(None)
@@ -359,13 +377,19 @@ class DefinitionReview:
         found = ((each, pins.get(each.key, each.digest)) for each in seen)
         return [each for each, pin in found if pin is None or pin.findings is None]
 
-    async def scan(self, server: str, seen: Sequence[SeenDefinition], others: Collection[str]) -> Scans:
+    async def scan(
+        self,
+        server: str,
+        seen: Sequence[SeenDefinition],
+        others: Collection[str],
+        siblings: Collection[str] = (),
+    ) -> Scans:
         """Scan definitions. One whose scan fails is not among the results."""
 
         if self.scans is None:
             return {}
         texts = [ScannedText(key.kind, key.name, body) for key, _, body in seen]
-        found = await self.scans.scan(server, texts, others)
+        found = await self.scans.scan(server, texts, others, siblings)
         return {
             each.key: kept_findings(findings)
             for each, findings in zip(seen, found, strict=True)

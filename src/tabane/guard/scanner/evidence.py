@@ -51,6 +51,8 @@ class Sign(Enum):
     """It has a command that harms."""
     PERSISTENCE = "persistence"
     """It wants to change files that steer assistants or shells."""
+    HANDLING = "handling"
+    """It reads, stores or sends data, as most tools do."""
     OUTPUT = "output"
     """It says what the user is to be told."""
 
@@ -119,7 +121,7 @@ def anchored(sign: Sign, weight: int, pattern: str, *anchors: str) -> Signal:
     return Signal(sign, weight, pattern, (), anchors)
 
 
-MEDIUM, HIGH = 4, 6
+MEDIUM, HIGH = 4, 5
 """Weights of a passage from which it is a finding."""
 
 PASSAGE = 450
@@ -133,8 +135,9 @@ _NEGATED = re.compile(
 )
 _QUOTED = re.compile(
     r"\b(?:detect(?:s|ing|ion)?|scan(?:s|ning)|flags?|identif(?:y|ies)|prevents?|blocks?|rejects?|guards?|sanitizes?|classif(?:y|ies)"
-    r"|filters?|phrases?|patterns?|attacks?|attempts?|injections?|jailbreaks?|malicious|phishing|such as|e\.g\.?|examples?|explains?)\b[^.!?\n]{0,120}$"
+    r"|filters?|phrases?|patterns?|attacks?|attempts?|injections?|jailbreaks?|malicious|phishing|leak(?:s|ed)?|traversal|reject(?:s|ed)?|validat\w{1,5}|exposed|hard-?coded|such as|e\.g\.?|examples?|explains?)\b(?:[^.!?\n]|\.(?=[\w,])){0,120}$"
 )
+_LEAKED = re.compile(r"\b(?:leaked|exposed|hard-?coded|accidental(?:ly)?)\b")
 _NEVER = re.compile(r"\b(?:not|never|don't|cannot)\b[^.!?\n]*$")
 _EXAMPLE = re.compile("検出|検知|見つけ|対策|攻撃|のような|などの")
 _NEGATABLE = frozenset({Sign.SECRETS, Sign.STUFFING, Sign.CHANNEL, Sign.CONVERSATION, Sign.OVERRIDE})
@@ -143,7 +146,9 @@ _WANTED = frozenset({Sign.SECRETS, Sign.CONVERSATION})
 _WAYS = frozenset({Sign.STUFFING, Sign.CHANNEL, Sign.REDIRECT})
 
 _STUFFED, _MUCH_WANTED = 2, 3
-_COMMON = frozenset({Sign.ORDER, Sign.PRESSURE, Sign.ADDRESS, Sign.EXCLUSIVE, Sign.OTHER_TOOL, Sign.STUFFING})
+_COMMON = frozenset(
+    {Sign.ORDER, Sign.PRESSURE, Sign.ADDRESS, Sign.EXCLUSIVE, Sign.OTHER_TOOL, Sign.STUFFING, Sign.HANDLING}
+)
 _MUCH = 9
 """Weight of common signs alone that is evidence all the same."""
 
@@ -176,11 +181,13 @@ def _counts(text: str, hit: Hit) -> bool:
     before = text[max(0, hit.start - 180) : hit.start]
     if hit.sign in _NEGATABLE and _NEGATED.search(before[-40:]):
         return False
+    if hit.sign is Sign.SECRETS and _LEAKED.search(text, hit.start, hit.end):
+        return False
     if text.startswith("without", hit.start) and _NEVER.search(before[-60:]):
         return False
     if before.endswith(("「", "『")) and _EXAMPLE.search(text, hit.end, hit.end + 40):
         return False
-    return not (hit.sign in _QUOTABLE and _QUOTED.search(before))
+    return not (hit.sign in _QUOTABLE and _QUOTED.search(before.rstrip("./ ")))
 
 
 def heaviest(text: str, found: Iterable[Hit]) -> Passage:
@@ -226,11 +233,17 @@ def weigh(signals: Iterable[tuple[Sign, int]]) -> int:
     strongest: dict[Sign, int] = {}
     for sign, weight in signals:
         strongest[sign] = max(strongest.get(sign, 0), weight)
+    secret = max(strongest.get(Sign.SECRECY, 0), strongest.get(Sign.UNCONFIRMED, 0))
+    if secret < 3:
+        strongest.pop(Sign.HANDLING, None)
+    if _WANTED.isdisjoint(strongest):
+        strongest.pop(Sign.STUFFING, None)
     common = sum(weight for sign, weight in strongest.items() if sign in _COMMON and weight < MEDIUM)
     grave = sum(strongest.values()) - common
     if grave < 3:
         common = min(common, MEDIUM - 1 if grave + common < _MUCH else MEDIUM)
-    complete = not _WANTED.isdisjoint(strongest) and not _WAYS.isdisjoint(strongest)
+    wanted = max(strongest.get(sign, 0) for sign in _WANTED)
+    complete = wanted >= _MUCH_WANTED and not _WAYS.isdisjoint(strongest)
     return grave + common + (1 if complete else 0)
 
 

@@ -16,7 +16,7 @@ Kind = Literal["tool", "prompt", "resource", "template", "skill", "instructions"
 HIDDEN = "hidden-text"
 """The rule about what a person does not see, or what could not be scanned."""
 
-MOST_EXCERPT = 160
+MOST_EXCERPT = 300
 """Characters of an excerpt before its invisible characters are written as numbers."""
 
 _UNREADABLE = lazy_pattern(

@@ -36,7 +36,7 @@ _ANY = re.compile(
 )
 # What begins with a character, not with a condition, is searched several times as fast.
 _PUSHED_ASIDE = re.compile("[ \t\u3000\u00a0](?<![ \t\u3000\u00a0]{2})[ \t\u3000\u00a0]{99,}+\\s{0,2000}+\\S")
-_PUSHED_DOWN = re.compile("\n(?<![\n \t]\n)[ \t]{0,40}+(?:\n[ \t]{0,40}+){19,}+\\S")
+_PUSHED_DOWN = re.compile("\n(?<![\n \t]\n)[ \t]{0,40}+(?:\n[ \t]{0,40}+){19,}+[ \t]{0,400}+\\S")
 _UNSHOWN = re.compile(
     r"<[a-z]{1,12}\s[^<>]{0,120}?(?:display\s{0,3}:\s{0,3}none|visibility\s{0,3}:\s{0,3}hidden"
     r"|font-size\s{0,3}:\s{0,3}[01](?:px|pt|em)?\b|opacity\s{0,3}:\s{0,3}0\b|color\s{0,3}:\s{0,3}(?:white|#fff|transparent)"

@@ -1,4 +1,4 @@
-"""Names that look like the name of another server's tool, and texts that speak of that tool by its name.
+"""Names that look like the name of another server's tool.
 
 A skeleton replaces letters of other scripts that look like Latin ones. The table is a part of Unicode's list
 of confusable characters (UTS #39): single letters of Cyrillic, Greek, Armenian, Coptic, Cherokee, Lisu and
@@ -108,6 +108,14 @@ def spaced_orders(text: str) -> str | None:
         return None
     joined = " ".join(re.sub("[ .*_-]", "", found[0]) for found in _SPACED.finditer(text))
     return joined if _ORDERS.search(joined) else None
+
+
+_BACKWARD = re.compile(r"\b(?:eht|dna|daer|dnes|yek|terces|resu|lla|elif|erongi|drowssap|nekot|tsrif|liame)\b")
+
+
+def backward_text(text: str) -> str | None:
+    """Return a text from its end if it is written backward: if it has three words that are; None otherwise."""
+    return text[::-1] if len(set(_BACKWARD.findall(text))) >= 3 else None
 
 
 LOOKALIKE = "lookalike"
@@ -260,36 +268,3 @@ def lookalike(server: str, name: str, known: KnownNames) -> Iterator[Finding]:
     else:
         what = say("Its name looks like {other}, the name of another tool.", other=other)
     yield Finding(LOOKALIKE, "medium" if how == "spelling" else "high", what, excerpt_of(name))
-
-
-SHADOWING = "shadowing"
-
-MOST_MENTIONS = 64
-
-_AROUND = 160
-
-# Begins only where a word begins, and never gives back: a long word without "_" would take quadratic time.
-_NAMES = re.compile(r"(?<![a-z0-9])[a-z][a-z0-9]*+(?:[_-]{1,2}[a-z0-9]++)++")
-_STEERING = re.compile(
-    r"\b(?:deprecated|broken|compromised|insecure|unsafe|malicious|obsolete|unreliable|disabled|switched off|stolen|retired|replacement for"
-    r"|replaces|supersedes|takes (?:its|the) place|leaks?|no longer|bcc|blind|recipient|must (?:use|be|have|set|first)|has to|have to|is to be|are to be"
-    r"|always (?:add|set|include|append|pass|use)|do not (?:call|use|trust)|don't (?:call|use|trust)|never (?:call|use)|instead of calling|put the line"
-    r"|regardless|no matter|should (?:be|also|first|always) (?:sent|set|called|changed)|attacker|forward|redirect|substitut)\b"
-    r"|故障|廃止|危険|必ず|代わりに|置き換え|使わない|使用しない|宛先|不安全|弃用|必须|不要使用|반드시|대신|사용하지"
-)
-
-
-def shadowing(text: str, name: str, known: KnownNames) -> Iterator[Finding]:
-    """Yield a finding if a text steers the use of another server's tool. ``text`` is in small letters."""
-    if not known.names:
-        return
-    for number, found in enumerate(_NAMES.finditer(text)):
-        if number >= MOST_MENTIONS:
-            return
-        if found[0] not in known.names or found[0] == name.lower():
-            continue
-        start, end = max(0, found.start() - _AROUND), found.end() + _AROUND
-        if _STEERING.search(text, text.rfind("\n", start, found.start()) + 1 or start, end):
-            what = say("It tells the model how to use {tool}, a tool of another server.", tool=found[0])
-            yield Finding(SHADOWING, "high", what, excerpt_of(text, start, end))
-            return

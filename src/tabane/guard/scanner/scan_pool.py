@@ -47,12 +47,17 @@ class ScanPool:
         self._budget = budget
 
     async def scan(
-        self, server: str, definitions: Sequence[ScannedText], others: Collection[str]
+        self,
+        server: str,
+        definitions: Sequence[ScannedText],
+        others: Collection[str],
+        siblings: Collection[str] = (),
     ) -> list[_Findings | None]:
         """Return the findings of each definition; None for one that no process was there to scan."""
         from tabane.guard.scanner.scan_requests import ScanRequest, packed, read_findings  # few are long
 
         clock, names = asyncio.get_running_loop().time, packed(tuple(others))
+        own = packed(tuple(map(_sendable, siblings)))
         until, spent = clock() + LONGEST_LIST, 0
         found: list[_Findings | None] = []
         for one in definitions:
@@ -62,9 +67,10 @@ class ScanPool:
             request = ScanRequest(
                 server,
                 one.kind,
-                one.name.encode("utf-8", "replace").decode(),  # it may have half a surrogate pair
+                _sendable(one.name),
                 bytes(memoryview(one.body)[:MOST_SENT]),
                 names,
+                own,
             )
             try:
                 answer = await self.pool.ask(packed(request), self._budget, key=server)
@@ -83,3 +89,8 @@ class ScanPool:
     async def close(self) -> None:
         """End the processes. Nothing is scanned after that."""
         await self.pool.close()
+
+
+def _sendable(name: str) -> str:
+    """Return a name without halves of surrogate pairs, which cannot be sent."""
+    return name.encode("utf-8", "replace").decode()

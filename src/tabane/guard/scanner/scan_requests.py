@@ -9,13 +9,17 @@ from tabane.workers import frames
 
 
 class ScanRequest(msgspec.Struct, frozen=True, array_like=True):
-    """A definition of a server. ``others`` are the packed names of the tools of other servers."""
+    """A definition of a server.
+
+    ``others`` are the packed names of the tools of other servers, ``siblings`` those of the same one.
+    """
 
     server: str
     kind: Kind
     name: str
     definition: bytes
     others: bytes
+    siblings: bytes
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=frames.encode_message).encode

@@ -18,14 +18,24 @@ class ScanWorker:
     def __init__(self) -> None:
         self._scanner = DefinitionScanner()
         self._packed, self._others = b"", tuple[str, ...]()
+        self._packed_siblings, self._siblings = b"", tuple[str, ...]()
 
     def respond(self, body: bytes) -> bytes:
         """Return the findings in the definition of a request, both packed."""
         request = read_request(body)
         if request.others != self._packed:
             self._packed, self._others = request.others, read_names(request.others)
+        if request.siblings != self._packed_siblings:
+            self._packed_siblings, self._siblings = request.siblings, read_names(request.siblings)
         return packed(
-            self._scanner.scan(request.server, request.kind, request.name, request.definition, self._others)
+            self._scanner.scan(
+                request.server,
+                request.kind,
+                request.name,
+                request.definition,
+                self._others,
+                self._siblings,
+            )
         )
 
 

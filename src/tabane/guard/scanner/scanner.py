@@ -17,6 +17,7 @@ from tabane.errors import BadArguments
 from tabane.guard.scanner.evidence import (
     HIGH,
     MEDIUM,
+    Hit,
     Passage,
     Sign,
     heaviest,
@@ -26,6 +27,7 @@ from tabane.guard.scanner.evidence import (
 )
 from tabane.guard.scanner.findings import (
     HIDDEN,
+    MOST_EXCERPT,
     SEVERITIES,
     Finding,
     Kind,
@@ -40,22 +42,31 @@ from tabane.guard.scanner.hidden_characters import (
     definition_texts,
     visible,
 )
-from tabane.guard.scanner.languages import signals_for
 from tabane.guard.scanner.lookalikes import (
-    SHADOWING,
     KnownNames,
     disguised_words,
     lookalike,
-    shadowing,
+    backward_text,
     spaced_orders,
     undisguised,
     without_leet,
 )
-from tabane.guard.scanner.word_rules import matched_rules, word_hits
+from tabane.guard.scanner.marks import INSTALLER, MARKS
+from tabane.guard.scanner.rules import LONE_PATH, rule_hits
+from tabane.guard.scanner.sentences import (
+    PARAGRAPH,
+    SENTENCE_END,
+    Names,
+    Sentences,
+    camel_names,
+    family,
+    purpose,
+)
+from tabane.guard.scanner.vocabulary import Meaning, folded, languages_of, unmarked, word_order
 from tabane.messages import Message, say
 from tabane.wire.json import InvalidJson, elements, fields, text
 
-ORDERS, EXFILTRATION = "orders", "exfiltration"
+ORDERS, EXFILTRATION, SHADOWING = "orders", "exfiltration", "shadowing"
 
 _ENCODED = 2
 """Weight of a passage that was encoded from which it is a finding: nobody encodes what harms nobody."""
@@ -77,19 +88,30 @@ class DefinitionScanner:
     def __init__(self) -> None:
         self._known = KnownNames(())
         self._others: Collection[str] | None = None
+        self._given: Collection[str] | None = None
+        self._siblings: frozenset[str] = frozenset()
 
     def scan(
-        self, server: str, kind: Kind, name: str, definition: bytes, others: Collection[str]
+        self,
+        server: str,
+        kind: Kind,
+        name: str,
+        definition: bytes,
+        others: Collection[str],
+        siblings: Collection[str] = (),
     ) -> tuple[Finding, ...]:
         """Return what is suspicious about a definition: at most one finding of a rule, the worst first.
 
         ``definition`` is its JSON, or the text of a skill or of instructions. ``others`` are the names of
-        tools of other servers, public or their own; a frozenset or tuple is prepared once. Never raises for
-        what a server sends. A usual tool takes one or two milliseconds, the largest text some hundred.
+        tools of other servers, public or their own; a frozenset or tuple is prepared once. ``siblings`` are
+        those of the same server, which a definition may name. Never raises for what a server sends. A usual
+        tool takes less than a millisecond, the largest text some hundred.
         """
         known = self._names(others)
-        read = _ReadDefinition(name, definition_texts(definition))
-        found = [*read.findings(), *shadowing(read.text, name, known)]
+        if siblings is not self._given:
+            self._given, self._siblings = siblings, frozenset(map(str.lower, siblings))
+        read = _ReadDefinition(name, definition_texts(definition), server, kind, known, self._siblings)
+        found = list(read.findings())
         if kind in ("tool", "prompt"):
             found.extend(lookalike(server, name, known))
         return tuple(read.verbatim(each) for each in _worst_of_each_rule(found))
@@ -104,29 +126,69 @@ class DefinitionScanner:
 class _ReadDefinition:
     """The texts of a definition as a person sees them, in small letters, and what was hidden in them."""
 
-    def __init__(self, name: str, texts: DefinitionTexts) -> None:
-        self._name, self._texts = name, texts
-        self._names = frozenset(one.lower() for one in texts.names)
+    def __init__(
+        self, name: str, texts: DefinitionTexts, server: str, kind: Kind, known: KnownNames, siblings: Collection[str]
+    ) -> None:
+        self._texts = texts
+        self._marks = [one for one in MARKS if kind != "skill" or one is not INSTALLER]
+        self._names = Names(
+            name.lower(),
+            frozenset(one.lower() for one in texts.names),
+            siblings,
+            known.names,
+            family=family(server, name),
+        )
         self._complete = texts.complete
         self._found: list[Finding] = []
         self._hidden: list[str] = []
         self._disguised: list[str] = []
+        self._purpose = purpose(name)
         said = "\n".join(map(self._seen, texts.texts))
         asked = "\n".join(
             [*map(self._seen, texts.parameters), *(_sentence(self._seen(n)) for n in texts.names)]
         )
-        self._whole = f"{said}\n{asked}"
-        self.text = self._whole.lower()
-        self._asked = len(said.lower()) + 1
+        said = unmarked(said)
+        self._whole = f"{said}\n{unmarked(asked)}"
+        self.text = folded(self._whole)
+        self._names.camel = camel_names(self._whole)
+        self._asked = len(said) + 1
         self._words = words_of(self.text)
 
     def _weight(self, text: str, words: frozenset[str] | None = None) -> Passage:
         """Return the passage with the most evidence."""
         words = words_of(text) if words is None else words
-        matched = matched_rules(text, self._name, self._names)
-        candidates = [one for one in signals_for(text, words) if one.may_be_in(text, words)]
-        hits = [*word_hits(text, matched), *hits_of(text, candidates)]
+        languages = languages_of(text, words)
+        self._names.written = self._whole if text is self.text else ""
+        read = Sentences(text, self._names, languages)
+        found = rule_hits(read, word_order(languages))
+        hits = [hit for hit in found if not self._is_ordinary(text, hit)]
+        if self._texts.names and text is self.text and not self._purpose & _TALKING:
+            hits += self._asked_names()
+        hits += hits_of(text, [one for one in self._marks if one.may_be_in(text, words)])
         return heaviest(text, [*hits, *stuffed(hits, self._asked)])
+
+    def _asked_names(self) -> Iterator[Hit]:
+        """Yield the parameters that by their name take what the model knows."""
+        for name in self._names.fields:
+            if name in CONTEXT_PARAMETERS and (at := self.text.find(name, self._asked)) >= 0:
+                yield Hit(at, at + len(name), Sign.CONVERSATION, MEDIUM)
+
+    def _is_ordinary(self, text: str, hit: Hit) -> bool:
+        """Return whether a hit says what a tool of this name is for, as one that sends speaks of what it sends.
+
+        A path alone counts for less among parameters, where examples are.
+        """
+        if (
+            hit.sign is Sign.SECRETS
+            and hit.weight == LONE_PATH
+            and " " not in (path := text[hit.start : hit.end])
+        ):
+            return hit.start >= self._asked or any(word in path for word in self._names.family)
+        if hit.sign is Sign.HANDLING:
+            return bool(self._purpose & Meaning.SEND)
+        if hit.sign is Sign.CONVERSATION:
+            return hit.weight <= MEDIUM and bool(self._purpose & (Meaning.TALK | Meaning.MESSAGES))
+        return hit.sign is Sign.SECRETS and hit.weight <= 4 and bool(self._purpose & Meaning.SECRET)
 
     def _seen(self, text: str) -> str:
         if text.isascii() and text.isprintable() and not any(map(text.__contains__, _MARKED)):
@@ -144,7 +206,10 @@ class _ReadDefinition:
         """Return a finding whose excerpt is as the server wrote it, with its capitals and marks."""
         for written in (*self._texts.texts, *self._texts.parameters, *self._texts.names, self._whole):
             if (place := passage_of(finding.excerpt, written)) is not None:
-                excerpt = excerpt_of(written, *place)
+                start, end = place
+                while end < len(written) and end < place[1] + 3 and written[end] in _CLOSING:
+                    end += 1
+                excerpt = excerpt_of(written, start, end)
                 if finding.excerpt.endswith("\u2026") and not excerpt.endswith("\u2026"):
                     excerpt += "\u2026"
                 return replace(finding, excerpt=excerpt)
@@ -160,30 +225,49 @@ class _ReadDefinition:
             yield Finding(HIDDEN, severity, what, excerpt_of(" ".join(self._disguised)))
         passage = self._weight(self.text, self._words)
         if passage.weight >= MEDIUM:
-            yield _finding(self.text, passage)
+            yield _finding(self._whole, passage)
         yield from self._encoded(passage.weight)
 
     def _encoded(self, plain: int) -> Iterator[Finding]:
         for payload in (*self._hidden, *decoded_payloads(self._whole, self._words)):
-            if self._weight(_in_a_line(payload).lower()).weight >= _ENCODED:
+            if self._weight(folded(unmarked(_in_a_line(payload)))).weight >= _ENCODED:
                 yield Finding(
                     HIDDEN, "high", say("It contains encoded orders to the model."), excerpt_of(payload)
                 )
-        leet = without_leet(self.text)
         least = max(MEDIUM, plain + 1)
-        if leet is not None and self._weight(leet).weight < least:
-            leet = None
-        if (disguised := leet or spaced_orders(self.text)) is not None:
+        disguised = without_leet(self.text)
+        if disguised is not None and self._weight(disguised).weight < least:
+            disguised = None
+        disguised = disguised or spaced_orders(self.text) or backward_text(self.text)
+        if disguised is not None:
             yield Finding(
                 HIDDEN, "high", say("It spells orders to the model in a disguise."), excerpt_of(disguised)
             )
 
 
+CONTEXT_PARAMETERS = frozenset(
+    "tools_list tool_list list_of_tools available_tools all_tools system_prompt systemprompt conversation_history"
+    " chat_history full_conversation conversation_context conversation_id_history chain_of_thought model_name_and_version"
+    " previous_messages message_history environment_variables env_vars all_env_vars process_env ssh_key private_key_content".split()
+)
+"""Names of parameters that take what only the model or its host knows."""
+
+_TALKING = int(Meaning.MODEL | Meaning.TALK | Meaning.PROMPT | Meaning.MESSAGES | Meaning.SECRET | Meaning.RUN)
+_CLOSING = ".!?\u3002)'\"\u201d"
 _MARKED = ("  ", "<", "*", "`")
 
 
+_ITEM = re.compile(r"\s{0,200}(?:[-*\u2022#]|\d{1,3}[.)]|<|\[|@?[\w ]{1,40}:\s|$)")
+
+
 def _in_a_line(text: str) -> str:
-    return " ".join(text.split())
+    """Return a text in one line, with a mark where a paragraph or an item of a list begins."""
+    if "\n" not in text:
+        return " ".join(text.split())
+    lines = text.split("\n")
+    return " ".join(
+        part for line in lines for part in (*((PARAGRAPH,) if _ITEM.match(line) else ()), *line.split())
+    )
 
 
 def _sentence(name: str) -> str:
@@ -195,8 +279,40 @@ def _sentence(name: str) -> str:
 def _finding(text: str, passage: Passage) -> Finding:
     severity: Severity = "high" if passage.weight >= HIGH else "medium"
     rule, message = _rule(passage)
-    start = min(hit.start for hit in passage.hits)
-    return Finding(rule, severity, message, excerpt_of(text, start, max(hit.end for hit in passage.hits)))
+    return Finding(rule, severity, message, excerpt_of(text, *_order_in(text, passage)))
+
+
+def _order_in(text: str, passage: Passage) -> tuple[int, int]:
+    """Return where the order is: the sentences of a passage if they are short, its weightiest sentence otherwise."""
+    spans = [(*_sentence_at(text, hit.start, hit.end), hit) for hit in passage.hits]
+    start, end = min(span[0] for span in spans), max(span[1] for span in spans)
+    if end - start <= MOST_EXCERPT:
+        return start, end
+    weights: dict[tuple[int, int], dict[Sign, int]] = {}
+    for begin, stop, hit in spans:
+        signs = weights.setdefault((begin, stop), {})
+        signs[hit.sign] = max(signs.get(hit.sign, 0), hit.weight)
+    start, end = max(weights, key=lambda span: sum(weights[span].values()))
+    if end - start > MOST_EXCERPT:  # no sentence is that long: begin with what was found
+        start = min(hit.start for begin, stop, hit in spans if (begin, stop) == (start, end))
+    return start, end
+
+
+def _sentence_at(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the bounds of the sentence around a span, which are looked for nearby."""
+    begin = max(0, start - MOST_EXCERPT)
+    for found in SENTENCE_END.finditer(text, begin, start):
+        begin = found.end()
+    after = SENTENCE_END.search(text, max(start, end - 1), end + MOST_EXCERPT)
+    stop = after.end() if after is not None else min(len(text), end + MOST_EXCERPT)
+    while begin < start and text[begin] in _BLANKS:
+        begin += 1
+    while stop > end and text[stop - 1] in _BLANKS:
+        stop -= 1
+    return begin, stop
+
+
+_BLANKS = " \n" + PARAGRAPH
 
 
 def _rule(passage: Passage) -> tuple[str, Message]:
@@ -278,8 +394,9 @@ def scanned(definitions: Sequence[ListedDefinition]) -> Iterator[ScannedDefiniti
     """Yield what was found in the definitions of all servers, scanned at once."""
     scanner = DefinitionScanner()
     for server, texts, others in by_server(definitions):
+        own = frozenset(one.name for one in texts if one.kind == "tool")
         for one in texts:
-            findings = scanner.scan(server, one.kind, one.name, bytes(one.body), others)
+            findings = scanner.scan(server, one.kind, one.name, bytes(one.body), others, own)
             yield ScannedDefinition(server, one.kind, one.name, findings)
 
 

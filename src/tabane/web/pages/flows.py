@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tabane.guard.approvals.letter import pair_words, source_words
 from tabane.messages import Message, say
 from tabane.web.flow_labels import LABELS, ORIGINS
 from tabane.web.page import Fragment, Notice, PageAnswer, PageRequest, PageRoute, WholePage
@@ -21,18 +22,6 @@ MOST_PAIRS = 200
 MOST_KEYS = 10_000
 LONGEST_CLIENT = 200
 """Characters of a client's name or folder that are shown."""
-
-
-SOURCES: Mapping[str, Message] = {
-    "pages": say("web pages"),
-    "posts": say("your posts"),
-    "documents": say("your documents"),
-    "docs": say("the manual"),
-    "hub": say("Tabane"),
-    "admin": say("Tabane"),
-    "\u2026": say("other sources"),
-}
-"""What was read, if it is no server: Tabane's own sources, as trails and pairs name them."""
 
 
 POLICIES: Mapping[str, tuple[Message, Message]] = {
@@ -195,30 +184,6 @@ def labeled_servers(rows: Sequence[Mapping[str, Any]]) -> list[LabeledServer]:
         for each in row["labels"]:
             server.labels[each["label"]] = server.labels.get(each["label"], 0) + 1
     return sorted(found.values(), key=lambda server: (not server.name, server.name))
-
-
-def source_words(source: str) -> Message:
-    """Return the words for what a trail or a pair names: a server, or what it is of Tabane's own."""
-    return SOURCES.get(source) or say("{name!n}", name=visible_text(source, LONGEST_CLIENT))
-
-
-def pair_words(pair: str) -> Message:
-    """Return what is allowed by ``mail__send>bob@example.com``, or by a pair such as ``pages>mail``."""
-    first, _, second = pair.partition(">")
-    if "__" in first or first == "*" or second in ("*", "-") or any(mark in second for mark in "@./"):
-        tool, target = visible_text(first, LONGEST_CLIENT), visible_text(second, LONGEST_CLIENT)
-        if second == "*":
-            return say("Calls of {tool} are made without asking.", tool=tool)
-        if second == "-":
-            return say("Calls of {tool} that name nothing are made without asking.", tool=tool)
-        if first == "*":
-            return say("Calls for {target} are made without asking.", target=target)
-        return say("Calls of {tool} for {target} are made without asking.", tool=tool, target=target)
-    return say(
-        "After {source} was read, calls of {sink} are made without asking.",
-        sink=source_words(second),
-        source=source_words(first),
-    )
 
 
 ROUTES = (

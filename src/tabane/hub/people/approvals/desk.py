@@ -13,11 +13,13 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tabane.catalog.gateway import Gateway
 from tabane.errors import ConfigurationError, Conflict, HubError, StoreError
@@ -31,13 +33,16 @@ from tabane.guard.approvals.approvals import (
     approval_required,
     refusal,
 )
+from tabane.guard.approvals.argument_fields import Budget
+from tabane.guard.approvals.letter import EarlierDecisions, Letter, letter_of
+from tabane.guard.flows.tool_roles import role_of_parameter
 from tabane.hub.context import HubContext
 from tabane.hub.people.approvals.past_decisions import PastDecisions, changed_fields
 from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.hub.work.scripts import HubScripts, RunningScript
-from tabane.messages import say
+from tabane.messages import Lang, say
 from tabane.operations import Caller, CallTarget, Face
-from tabane.operations.door import CallVerdict
+from tabane.operations.door import CallVerdict, JudgedTarget
 from tabane.settings.files import read_private, write_private
 from tabane.settings.table import APPROVAL_WAIT
 from tabane.wire.json import argument_digest
@@ -303,24 +308,19 @@ class ApprovalDesk:
             self._changed(id)
         return decided
 
-    async def decisions_before(self, approval: Approval, *, compare: bool) -> dict[str, Any]:
-        """Return what was decided about the same tool before.
+    def letter(
+        self, approval: Approval, lang: Lang, budget: Budget, schema: object = None
+    ) -> tuple[Letter, EarlierDecisions]:
+        """Return the letter of an approval, and what was decided about the same tool before. Blocks.
 
-        ``compare``: with the fields that differ from the call that was approved last.
+        ``schema`` is that of the tool, whose words about its parameters are added.
         """
-        if not self.past.loaded:
-            await asyncio.to_thread(self.past.load)
         past = self.past.of(approval.binding.tool)
-        found: dict[str, Any] = {
-            "approved": past.approved,
-            "refused": past.refused,
-            "last": past.last or None,
-            "last_approved": past.last_approved or None,
-        }
-        if compare and past.last_approved:
-            changed = await asyncio.to_thread(changed_fields, past, approval.arguments)
-            found |= {"changed": changed} if changed is not None else {}
-        return found
+        changed = changed_fields(past, approval.arguments) if past.last_approved else None
+        earlier = EarlierDecisions(
+            past.approved, past.refused, past.last or None, past.last_approved or None, changed
+        )
+        return letter_of(approval, earlier, lang, budget, self.clock(), role_of_parameter, schema), earlier
 
     def _note_decision(self, decided: Approval) -> None:
         with self._noting:
@@ -452,7 +452,8 @@ class ConnectionWatches:
         return asks
 
 
-LONGEST_TITLE, LONGEST_FOLDER = 300, 4_096
+LONGEST_TITLE, LONGEST_FOLDER, LONGEST_TARGET = 300, 4_096, 300
+MOST_TARGETS = 16
 
 AT_ONCE = 64 << 10
 """Bytes of arguments above which their digest is made in a thread."""
@@ -592,4 +593,13 @@ class GuardedApproval:
             labels=self._calls.flows.labels_of(self._target),
             folder=(caller.cwd or next(iter(caller.roots), ""))[:LONGEST_FOLDER],
             trail=self._calls.trail(caller),
+            targets=_bounded(target for verdict in self.verdicts for target in verdict.targets),
         )
+
+
+def _bounded(targets: Iterable[JudgedTarget]) -> tuple[JudgedTarget, ...]:
+    """Return the first targets, none of them longer than a person can read."""
+    return tuple(
+        replace(each, value=each.value[:LONGEST_TARGET], parameter=each.parameter[:LONGEST_TARGET])
+        for each in islice(targets, MOST_TARGETS)
+    )
