@@ -49,8 +49,8 @@ BY_FORM = (
 )
 IN_FILES = frozenset(
     one.name for one in Meaning if not one & (BY_FORM | M.FOREIGN_WORD | M.PHRASE | M.END) and one.name
-)
-"""The names of the meanings that files may have."""
+) | {"NOTHING"}
+"""The names of the meanings that files may have. ``NOTHING`` has phrases whose words are no sign."""
 
 
 class Language(NamedTuple):
