@@ -61,12 +61,14 @@ TOKENS = [
         ("figd" + "_", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6"),
         ("AGE-SECRET-" + "KEY-1", "QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7LQPZRY9X8GF2TVDW0S3JN54KHCE"),
         ("tbn" + "_", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4"),
-        ("xprv", "9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4stbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi"),
+        ("xprv", "9s21ZrQH143K3QTDL4LXw2F7HEK3wJUD2nW2nRk4s"
+         "tbPy6cq3jPPqjiChkVvvNKmPGJxWUtg6LnF5kejMRNNU3TGtRBeJgk33yuGBxrMPHi"),
         ("eyJhbGciOiJIUzI1NiJ9.", "eyJzdWIiOiIxMjM0NTY3ODkwIn0.SflKxwRJSMeKKF2QT4fwpMeJf36POk6yJV_adQssw5c"),
         ("1234567890:AA", "HdqTcvCH1vGWJxfSeofSAs0K5PALDsawx"),
         ("https://hooks.slack." + "com/services/T00000000/B00000000/", "XXa1b2c3d4e5f6g7h8i9j0k1"),
         ("https://discord." + "com/api/webhooks/123456789012345678/", RANDOM),
-        ("https://acme.webhook.office." + "com/webhookb2/", "1a2b3c4d-9f86-d081-884c-7d659a2feaa0@9f86d081/IncomingWebhook/c55ad015a3bf4f1b"),
+        ("https://acme.webhook.office." + "com/webhookb2/", "1a2b3c4d-9f86-d081"
+         "-884c-7d659a2feaa0@9f86d081/IncomingWebhook/c55ad015a3bf4f1b"),
         ("https://api.telegram." + "org/bot", "123456:Ab9cdef_-xyz/sendMessage"),
         ("https://chat.googleapis." + "com/v1/spaces/AAAA/messages?key=", "A1b2C3d4E5f6"),
         ("https://outlook.office." + "com/webhook/", "9f86d081-884c@a3bf/IncomingWebhook/9f86d081"),
@@ -78,7 +80,8 @@ KEYS = [
     Planted(f"-----BEGIN {kind}-----\n{body}\n-----END {kind}-----", (body[:40],))
     for body in ("MIIEpAIBAAKCAQEA1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8S9t0U1v2W3x4",)
     for kind in (
-        "RSA PRIVATE" + " KEY", "OPENSSH PRIVATE" + " KEY", "PGP PRIVATE" + " KEY BLOCK", "ENCRYPTED PRIVATE" + " KEY",
+        "RSA PRIVATE" + " KEY", "OPENSSH PRIVATE" + " KEY", "PGP PRIVATE" + " KEY BLOCK",
+        "ENCRYPTED PRIVATE" + " KEY",
     )
 ]  # fmt: skip
 
@@ -388,16 +391,26 @@ NUMBERS = [
 NAMES = [
     Planted({name: PASSWORD, "keep": "me"}, (PASSWORD,), ("me",))
     for name in (
-        "password", "Pass-Word", "passWord", "pass word", "PASS_WORD", "Passwort", "passwort_neu", "Kennwort", "contraseña",
-        "contrasena", "clave", "mot de passe", "mot_de_passe", "motDePasse", "mdp", "senha", "parola_d_ordine",
-        "wachtwoord", "hasło", "пароль", "パスワード", "暗証番号", "合言葉", "密码", "密碼", "口令", "비밀번호", "암호",
-        "mật khẩu", "şifre", "كلمة المرور", "पासवर्ड", "lösenord", "heslo", "ｐａｓｓｗｏｒｄ", "userPass", "passwd", "pwd",
-        "db_pw", "token", "accessToken", "id_token", "api_key", "apikey", "X-API-Key", "x-functions-key", "AccountKey",
-        "SharedAccessKey", "subscription-key", "client_secret", "code_verifier", "webhook_secret", "private_key",
-        "secretKey", "recovery_code", "backupCodes", "seed_phrase", "mnemonic", "otp", "one_time_code", "pin", "PIN_CODE",
-        "cvv", "cvc2", "securityCode", "card_number", "cardNumber", "ssn", "social_security_number", "マイナンバー", "個人番号",
-        "カード番号", "クレジットカード番号", "セキュリティコード", "認証コード", "APIキー", "秘密鍵", "signing_key", "encryptionKey",
-        "sas_token", "connectionString", "Authorization", "cookie", "sessionId", "creds", "credentials", "verification_code",
+        "password", "Pass-Word", "passWord", "pass word", "PASS_WORD", "Passwort", "passwort_neu",
+        "Kennwort", "contraseña",
+        "contrasena", "clave", "mot de passe", "mot_de_passe", "motDePasse", "mdp", "senha",
+        "parola_d_ordine",
+        "wachtwoord", "hasło", "пароль", "パスワード", "暗証番号", "合言葉", "密码", "密碼", "口令",
+        "비밀번호", "암호",
+        "mật khẩu", "şifre", "كلمة المرور", "पासवर्ड", "lösenord", "heslo", "ｐａｓｓｗｏｒｄ", "userPass",
+        "passwd", "pwd",
+        "db_pw", "token", "accessToken", "id_token", "api_key", "apikey", "X-API-Key", "x-functions-key",
+        "AccountKey",
+        "SharedAccessKey", "subscription-key", "client_secret", "code_verifier", "webhook_secret",
+        "private_key",
+        "secretKey", "recovery_code", "backupCodes", "seed_phrase", "mnemonic", "otp", "one_time_code",
+        "pin", "PIN_CODE",
+        "cvv", "cvc2", "securityCode", "card_number", "cardNumber", "ssn", "social_security_number",
+        "マイナンバー", "個人番号",
+        "カード番号", "クレジットカード番号", "セキュリティコード", "認証コード", "APIキー", "秘密鍵",
+        "signing_key", "encryptionKey",
+        "sas_token", "connectionString", "Authorization", "cookie", "sessionId", "creds", "credentials",
+        "verification_code",
         "Geheimnis", "webhook_url",
     )
 ]  # fmt: skip

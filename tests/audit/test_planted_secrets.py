@@ -40,7 +40,9 @@ VALUES: dict[str, Callable[[Any], Any]] = {
     "JSON in a string": lambda value: {"body": json.dumps(value)},
     "JSON in JSON in a string": lambda value: {"body": json.dumps({"x": json.dumps([value])})},
     "JSON with indents": lambda value: {"body": json.dumps({"x": value}, indent=2)},
-    "JSON in a sentence": lambda value: {"t": f"Send this: {json.dumps({'x': value}, ensure_ascii=False)} please."},
+    "JSON in a sentence": lambda value: {
+        "t": f"Send this: {json.dumps({'x': value}, ensure_ascii=False)} please."
+    },
     "a call in a call": lambda value: {"name": "call_tool", "arguments": {"tool": "x", "arguments": value}},
     "steps": lambda value: {"steps": [{"do": "open"}, {"do": "write", "with": value}, {"do": "close"}]},
     "beside nothing": lambda value: {"a": None, "b": True, "t": value, "c": 1.5, "d": ""},
@@ -50,7 +52,9 @@ TEXTS: dict[str, Callable[[str], str]] = {
     "after a line": lambda text: f"Hello,\n{text}",
     "before a line": lambda text: f"{text}\nBye",
     "among lines": lambda text: f"Dear all,\n\n{text}\n\nRegards\nBob",
-    "lines of Windows": lambda text: "Hello,\r\n" + text.replace("\r\n", "\n").replace("\n", "\r\n") + "\r\nBye",
+    "lines of Windows": lambda text: (
+        "Hello,\r\n" + text.replace("\r\n", "\n").replace("\n", "\r\n") + "\r\nBye"
+    ),
     "blanks around": lambda text: f"  {text}  ",
     "in Japanese": lambda text: f"次のとおりです。\n{text}\nよろしくお願いします。",
     "in German": lambda text: f"Hallo zusammen,\n{text}\nViele Grüße",
@@ -76,7 +80,9 @@ WRITTEN: dict[str, Callable[[Any], bytes]] = {
     "cut": lambda value: json.dumps({"t": value, "z": "x"}, ensure_ascii=False).encode()[:-8],
     "no object": lambda value: json.dumps([value], ensure_ascii=False).encode(),
     "bytes before": lambda value: b"\xff\xfe" + json.dumps({"t": value}, ensure_ascii=False).encode(),
-    "escaped slashes": lambda value: json.dumps({"t": value}, ensure_ascii=False).replace("/", "\\/").encode(),
+    "escaped slashes": lambda value: (
+        json.dumps({"t": value}, ensure_ascii=False).replace("/", "\\/").encode()
+    ),
     "beyond the limit": lambda value: json.dumps({"t": value, "z": LONG * 12}, ensure_ascii=False).encode(),
 }
 
@@ -88,7 +94,11 @@ def left_of(arguments: bytes, secrets: tuple[str, ...]) -> list[str]:
         written = redactor.prepare(arguments).take()[0].decode()
     finally:
         redactor.close()
-    shown = {written, written.replace("\\\\", "\\").replace('\\"', '"').replace("\\/", "/"), str(json.loads(written))}
+    shown = {
+        written,
+        written.replace("\\\\", "\\").replace('\\"', '"').replace("\\/", "/"),
+        str(json.loads(written)),
+    }
     forms = {one: {one, quote(one, safe=""), quote_plus(one), html.escape(one)} for one in secrets}
     return [one for one in secrets if any(form in text for form in forms[one] for text in shown)]
 

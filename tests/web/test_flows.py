@@ -134,6 +134,7 @@ async def test_an_allowed_pair_is_shown_with_the_name_of_its_key_and_taken_back(
         ):
             await operate(here, "allow_flow", pair=pair)
             assert words in text(await person.content("/flows/-/trails"))
+            await operate(here, "disallow_flow", pair=pair.replace("Bob", "bob"))
         assert ">laptop</span>" in shown
         done = await post(person, "/flows/-/disallow", pair="mail>mail", holder="local")
         assert "You are asked again about mail&gt;mail." in text(done)

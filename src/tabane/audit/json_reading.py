@@ -1,7 +1,8 @@
 """Redaction of JSON token by token, also of text that is no JSON.
 
-A secret may be named by its member, by another member beside it (``{"name": "password", "value": …}``), by the
-string before it (``["password", …]``, ``["--token", …]``), or by the head of its column in rows of a table.
+A secret may be named by its member, by another member beside it (``{"name": "password", "value": …}``), by
+the string before it (``["password", …]``, ``["--token", …]``), or by the head of its
+column in rows of a table.
 """
 
 from __future__ import annotations
@@ -96,7 +97,8 @@ class JsonReading:
             if token["colon"] is not None:
                 out.append(self._redact_name(token, parent))
                 return
-            self._begin_value(parent, len(out))
+            if parent is not None and parent.pair_is_secret and self._pair == "value":
+                self._hide_next = True
             content, redacted = self._redact_string(token[0], parent)
             out.append(redacted)
             if parent is not None and parent.words is not None:
@@ -104,7 +106,8 @@ class JsonReading:
                 parent.values.append(len(out) - 1)
             self._end_value(parent, content)
         elif token["plain"] is not None:
-            self._begin_value(parent, len(out))
+            if parent is not None and parent.pair_is_secret and self._pair == "value":
+                self._hide_next = True
             out.append(self._redact_plain(token[0]))
             if parent is not None and parent.words is not None:
                 parent.words.append(token[0])
@@ -141,31 +144,26 @@ class JsonReading:
         self.deepest = max(self.deepest, self._depth)
         if hides:
             self._hidden_from = self._depth - 1
-            self._depth_hidden(parent)
+            if parent is not None and parent.pending and parent.pending[-1][0] == len(self._out):
+                parent.pending.pop()
+            self._out.append(_HIDDEN_TOKEN)
             return
         self._open.append(_Container(bracket == "[", len(self._out)))
         self._out.append(bracket)
-
-    def _depth_hidden(self, parent: _Container | None) -> None:
-        if parent is not None and parent.pending and parent.pending[-1][0] == len(self._out):
-            parent.pending.pop()
-        self._out.append(_HIDDEN_TOKEN)
 
     def _redact_name(self, token: re.Match[str], parent: _Container | None) -> str:
         name = _string_content(token["string"])
         folded = name.casefold()
         self._pair = (
-            "name" if folded in PAIR_NAMES else "type" if folded == "type" else "value" if folded in PAIR_VALUES
+            "name" if folded in PAIR_NAMES
+            else "type" if folded == "type"
+            else "value" if folded in PAIR_VALUES
             else "weak" if folded in WEAK_PAIR_VALUES else ""
         )  # fmt: skip
         self._hide_next = name in self._names
         if parent is not None:
             parent.words = None
         return self._write_string(token["string"], name, self._hide_values(name)) + token["colon"]
-
-    def _begin_value(self, parent: _Container | None, at: int) -> None:
-        if parent is not None and parent.pair_is_secret and self._pair == "value":
-            self._hide_next = True
 
     def _end_value(self, parent: _Container | None, content: str) -> None:
         """Note a scalar value: it may name those beside it, or be named by them."""
@@ -202,11 +200,17 @@ class JsonReading:
         if parent is None:
             return
         named = [at for at, word in enumerate(words) if names_secret(word, self._names)]
-        rows = self._columns_for(parent)
+        rows = parent.columns if parent.is_list else None
+        if rows is None and parent.is_list and len(self._open) > 1:
+            rows = self._open[-2].columns  # the head is beside the list of rows
         if rows is not None and rows[0] == len(words) and not len(named) == len(rows[1]) == len(words):
             for column in rows[1]:
                 self._hide_word(closed, column)
-        elif named and len(words) > 1 and all(map(_is_head, words)):
+        elif (
+            named
+            and len(words) > 1
+            and all(len(word) <= _LONGEST_HEAD and not is_random(word) for word in words)
+        ):
             parent.columns = len(words), named
         if len(words) == 2 and named == [0]:
             value = words[1]
@@ -216,12 +220,6 @@ class JsonReading:
                 or (parent.is_list and parent.columns is None)
             ):
                 self._hide_word(closed, 1)
-
-    def _columns_for(self, parent: _Container) -> tuple[int, list[int]] | None:
-        """Return the columns that an earlier list beside this one, or beside the list of rows, has named."""
-        if not parent.is_list or parent.columns is not None or len(self._open) < 2:
-            return parent.columns if parent.is_list else None
-        return self._open[-2].columns
 
     def _hide_words(self, closed: _Container, words: list[str]) -> None:
         """Hide what follows a flag or a name in a list of words, such as the arguments of a command."""
@@ -259,10 +257,6 @@ class JsonReading:
     @staticmethod
     def _write_string(token: str, text: str, redacted: str) -> str:
         return token if redacted == text else json.dumps(redacted, ensure_ascii=not redacted.isascii())
-
-
-def _is_head(word: str) -> bool:
-    return len(word) <= _LONGEST_HEAD and not is_random(word)
 
 
 def _string_content(token: str) -> str:

@@ -150,8 +150,8 @@ operation_command(
     policy, "allow", "allow_flow", click.argument("pair", metavar="PAIR"), _holder,
     help=say(
         "Let calls begin that the flow policy would ask about, from now on. PAIR names a tool and what it "
-        "may reach, such as mail__send_email>bob@example.com. The tool may be *, and what it reaches may be * or "
-        "*@example.com. Quote it in a shell."
+        "may reach, such as mail__send_email>bob@example.com. The tool may be *, and what it reaches may be "
+        "* or *@example.com. Quote it in a shell."
     ),
     epilog=examples(
         "tabane policy allow 'mail__send_email>bob@example.com'",

@@ -1,4 +1,4 @@
-"""Secrets in the arguments of commands: ``--token X``, ``mysql -pX``, ``sshpass -p X``, ``curl -u user:X``."""
+"""Secrets in arguments of commands: ``--token X``, ``mysql -pX``, ``sshpass -p X``, ``curl -u user:X``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MOST_WORDS = 400
 """Words of one command that are read."""
 
 _FLAGS = {
-    "-p": "sshpass docker podman nerdctl az mongo mongosh mongodump mongorestore mongoexport mongoimport oc skopeo buildah "
-    "helm twine cf ibmcloud useradd usermod",
-    "-p…": "mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlpump mysqlsh mariadb mariadb-dump "
-    "mariadb-admin mariadb-import mariadb-check mycli 7z 7za 7zr sshpass",
+    "-p": "sshpass docker podman nerdctl az mongo mongosh mongodump mongorestore mongoexport mongoimport oc "
+    "skopeo buildah helm twine cf ibmcloud useradd usermod",
+    "-p…": "mysql mysqldump mysqladmin mysqlimport mysqlshow mysqlcheck mysqlpump mysqlsh mariadb "
+    "mariadb-dump mariadb-admin mariadb-import mariadb-check mycli 7z 7za 7zr sshpass",
     "-N": "ssh-keygen",
     "-P": "ssh-keygen zip unzip zipcloak sqlcmd bcp osql tsql isql ipmitool mosquitto_pub mosquitto_sub",
     "-a": "redis-cli valkey-cli keydb-cli",
@@ -39,7 +39,7 @@ _USERS = {
 }
 """Where a command takes a user and a secret, and what separates them."""
 
-_PLACES = (
+_PLACES: tuple[tuple[tuple[str, ...], str, int], ...] = (
     (("htpasswd",), "-b", -1),
     (("rabbitmqctl", "add_user"), "", 2),
     (("rabbitmqctl", "change_password"), "", 2),
@@ -52,7 +52,9 @@ _PLACES = (
 """Commands with a secret at a place after their words, counted without flags; -1 is the last argument."""
 
 _ONLY_WITH = {
-    **dict.fromkeys("docker podman nerdctl az oc skopeo buildah helm cf ibmcloud".split(), "login"),
+    **dict.fromkeys(
+        ("docker", "podman", "nerdctl", "az", "oc", "skopeo", "buildah", "helm", "cf", "ibmcloud"), "login"
+    ),
     "twine": "upload",
     "gh": "secret",
 }
@@ -81,13 +83,12 @@ _ATTACHED = re.compile(
 )
 _PASSED = re.compile(r"(?:pass|env|file|stdin|fd|base64):")
 
-_NO_VALUE = frozenset(
-    (
-        "flag flags option options argument arguments parameter parameters param switch value values to and or in for is "
-        "with without as if the a an that which when where on of by from can may must should will be are was has into "
-        "then so you it this your not only instead via using"
-    ).split()
+_NO_VALUE_TEXT = (
+    "flag flags option options argument arguments parameter parameters param switch value values to  and "
+    "or in for is  with without as if the a an that which when where on of by from can may must should "
+    "will be are  was has into  then so you it this your not only instead via using "
 )
+_NO_VALUE = frozenset(_NO_VALUE_TEXT.split())
 """Words after a flag in a sentence: "pass --token to the command"."""
 
 
@@ -108,38 +109,34 @@ def secrets_of_words(words: Sequence[str], names: SecretNames) -> Iterator[tuple
 def _flagged(words: Sequence[str], at: int, command: str, names: SecretNames) -> Iterator[tuple[int, int]]:
     word = words[at]
     following = words[at + 1] if at + 1 < len(words) else ""
+    has_value = following != "" and not _SHORT.match(following)
     if assigned := _ASSIGNED.match(word):
         if assigned[1] in names:
             yield at, assigned.end()
-        return
-    if windows := _WINDOWS.match(word):
+    elif windows := _WINDOWS.match(word):
         if windows[1] in names or (windows[1] in "pP" and "freerdp" in words[0]):
             yield at, windows.end()
-        return
-    is_flag = _FLAG.match(word) is not None
-    if (
-        is_flag
-        and (word.lstrip("-") in names or word in _PASS_FLAGS)
-        and following
-        and not _SHORT.match(following)
-    ):
+    elif has_value and _FLAG.match(word) and (word.lstrip("-") in names or word in _PASS_FLAGS):
         if following.lower() not in _NO_VALUE:
             yield at + 1, len(found[0]) if (found := _PASSED.match(following)) else 0
-        return
-    if word[1:2] in "pP" and not command and not _USER_FLAGS.isdisjoint(words[:MOST_WORDS]):
-        if word in ("-p", "-P") and following and not _SHORT.match(following):
-            yield at + 1, 0
-        elif _ATTACHED.match(word):
-            yield at, 2
-        return
-    if command in _ONLY_WITH and _ONLY_WITH[command] not in words[:MOST_WORDS]:
-        return
+    elif not command:
+        if word[1:2] in "pP" and not _USER_FLAGS.isdisjoint(words[:MOST_WORDS]):
+            if word in ("-p", "-P") and has_value:
+                yield at + 1, 0
+            elif _ATTACHED.match(word):
+                yield at, 2
+    elif command not in _ONLY_WITH or _ONLY_WITH[command] in words[:MOST_WORDS]:
+        yield from _flagged_of(command, word, at, following if has_value else "")
+
+
+def _flagged_of(command: str, word: str, at: int, following: str) -> Iterator[tuple[int, int]]:
+    """Yield what a flag of a known command makes secret. ``following`` is the next word, if it is a value."""
     for flag, separator in _BY_COMMAND.get(command, ()):
         if flag.endswith("…"):
             if word.startswith(flag[:-1]) and len(word) > len(flag) - 1 and word != "-port":
                 yield at, len(flag) - 1
-        elif word == flag or (_BUNDLE.match(word) and word[-1] == flag[1:] and separator):
-            if following and not _SHORT.match(following):
+        elif word == flag or (separator and _BUNDLE.match(word) and word[-1] == flag[1:]):
+            if following:
                 yield from _after(at + 1, following, separator)
         elif separator and flag[1] != "-" and word.startswith(flag) and separator in word:
             yield at, word.index(separator) + 1

@@ -32,9 +32,13 @@ def has_run(text: bytes) -> bool:
 # -- what may be in a text ----------------------------------------------------------------------------
 
 _HINTS = (
-    "pw", "code", "mnemonic", "pin", "auth", "cred", "cookie", "otp", "bearer", "basic", "cvv", "cvc", "wort", "mdp",
-    "parola", "haslo", "ssn", "social", "insurance", "ni num", "nino", "session", "sig", "login", "@", "hooks", "heslo",
-    "card", "connection", "webhook", "verifier", "answer", "geheim", "kode", "salasana", "tan:", " tan ", "seed", "log in", "sign in", "net use", " /p:", "add_user", "identified", ":*:", ":5432:", ":5433:", ":6432:",
+    "pw", "code", "mnemonic", "pin", "auth", "cred", "cookie", "otp", "bearer", "basic", "cvv", "cvc",
+    "wort", "mdp",
+    "parola", "haslo", "ssn", "social", "insurance", "ni num", "nino", "session", "sig", "login", "@",
+    "hooks", "heslo",
+    "card", "connection", "webhook", "verifier", "answer", "geheim", "kode", "salasana", "tan:", " tan ",
+    "seed", "log in", "sign in", "net use", " /p:", "add_user", "identified", ":*:", ":5432:", ":5433:",
+    ":6432:",
 )  # fmt: skip
 """A text in ASCII with a secret that is no long run and no card number contains one of these, or a flag."""
 
@@ -48,7 +52,8 @@ _ADJACENT = bytes(
 _DIGITS_ALONE = bytes(ord("0") if 48 <= byte < 58 else byte for byte in range(256))
 
 _HINTS_BEYOND_ASCII = lazy_pattern(
-    r"pw|パス|暗証|秘密|トークン|認証|確認コ|合言葉|キー|コード|フレーズ|ニーモ|ナンバー|個人番|カード|シークレ|接続文字"
+    r"pw|パス|暗証|秘密|トークン|認証|確認コ|合言葉|キー|コード|フレーズ|ニーモ|ナンバー|個人番|カード"
+    r"|シークレ|接続文字"
     r"|密|口令|令牌|私钥|私鑰|验证|驗證|助记|助記|身份证|비밀|암호|토큰|인증|주민|카드|비번|парол|секрет|пин"
     r"|contraseñ|hasł|código|código|lösen|jelsz|şifre|مرور|سر|पास|mật|รห|סיסמ|κωδικ|[！-～]"
 )
@@ -58,7 +63,7 @@ _NINE_DIGITS = b"0" * 9
 
 
 def marks_of(text: bytes) -> bytes:
-    """Return the digits, signs of operators and escapes of a text, without letters and ordinary punctuation."""
+    """Return the digits, signs of operators and escapes of a text, without letters and punctuation."""
     return text.translate(None, _WORDS)
 
 
@@ -74,7 +79,10 @@ def may_name_secrets(text: str, marks: bool = True) -> bool:
     ``marks`` says whether the text has more than words and a short number.
     """
     low = text.lower()
-    if _has_password(low):
+    if (
+        "pass" in low or "secret" in low or "pwd" in low or "key" in low or "token" in low or "phrase" in low
+        or "kennwort" in low or "contras" in low or "clave" in low or "senha" in low or "wachtwoord" in low
+    ):  # fmt: skip  # the secret may be an ordinary word
         return True
     if marks:
         if " -" in text or _ESCAPED.search(text):
@@ -83,14 +91,6 @@ def may_name_secrets(text: str, marks: bool = True) -> bool:
             if hint in low:
                 return True
     return not text.isascii() and _HINTS_BEYOND_ASCII.search(low) is not None
-
-
-def _has_password(low: str) -> bool:
-    """Return whether a text in lower case has a word before which and after which ordinary words are secret."""
-    return (
-        "pass" in low or "secret" in low or "pwd" in low or "kennwort" in low or "contras" in low or "clave" in low
-        or "senha" in low or "wachtwoord" in low or "phrase" in low or "token" in low or "key" in low
-    )  # fmt: skip
 
 
 def may_have_number(text: str) -> bool:
@@ -106,9 +106,12 @@ def has_digits(text: str) -> bool:
 # -- forms -------------------------------------------------------------------------------------------
 
 _MORE_PREFIXES = (
-    r"gl[a-z]{2,6}-|xox[a-z][.-]|A[BC]IA|1//0|[srp]k_(?:live|test)_|pypi-|r8_|xai-|dckr_(?:pat|oat)_|doo_v1_|dor_v1_|lin_oauth_"
-    r"|sbs_|hv[sbr]\.|PMAK-|figd_|glsa_|NRAK-|pat[A-Za-z0-9]{14}\.|ph[cx]_|rubygems_|sq0[a-z]{3}-|EAA[A-Z]|dapi|tskey-|pul-"
-    r"|dp\.[psc]t\.|nvapi-|AT[AC]TT3|AGE-SECRET-KEY-1|xprv|PRIVATE-KEY-|sntrys_|vercel_|fly_|FlyV1|key_live_|rk-|pplx-|whk_|cfut_"
+    r"gl[a-z]{2,6}-|xox[a-z][.-]|A[BC]IA|1//0|[srp]k_(?:live|test)_|pypi-|r8_|xai-|dckr_(?:pat|oat)_"
+    r"|doo_v1_|dor_v1_|lin_oauth_"
+    r"|sbs_|hv[sbr]\.|PMAK-|figd_|glsa_|NRAK-|pat[A-Za-z0-9]{14}\.|ph[cx]_|rubygems_|sq0[a-z]{3}-|EAA[A-Z]"
+    r"|dapi|tskey-|pul-"
+    r"|dp\.[psc]t\.|nvapi-|AT[AC]TT3|AGE-SECRET-KEY-1|xprv|PRIVATE-KEY-|sntrys_|vercel_|fly_|FlyV1"
+    r"|key_live_|rk-|pplx-|whk_|cfut_"
 )
 """Further beginnings of keys, which have no fixed form, or a short one."""
 
@@ -120,7 +123,8 @@ _TOKENS = lazy_pattern(
     r"|eyJ[\w-]{8,}(?:\.[\w-]*){0,4}|\d{6,12}:[A-Za-z0-9_-]{30,})"
 )
 _HASHES = lazy_pattern(
-    r"(?<![\w$])\$(?:[1-7]|2[abxy]?|apr1|y|gy|7|sha1|md5|argon2\w{1,3}|scrypt|bcrypt|pbkdf2[\w-]{0,20})\$[\w./+=,$-]{12,}"
+    r"(?<![\w$])\$(?:[1-7]|2[abxy]?|apr1|y|gy|7|sha1|md5|argon2\w{1,3}|scrypt|bcrypt"
+    r"|pbkdf2[\w-]{0,20})\$[\w./+=,$-]{12,}"
     r"|\{S?(?:SHA|MD5|CRYPT)\d{0,3}\}[\w./+=$-]{12,}|pbkdf2_sha\d+\$\d+\$[\w./+=$-]{12,}",
     re.IGNORECASE,
 )
@@ -132,13 +136,19 @@ _PRIVATE_KEY = lazy_pattern(
 _PUTTY_KEY = lazy_pattern(r"Private-Lines: \d+\s+(\S.*)", re.DOTALL)
 _URL_PASSWORD = lazy_pattern(r"://[^\s/?#@:]{0,200}:([^\s/\"'<>\\]{1,500})(?=@)")
 _URL_TOKEN = lazy_pattern(r"://([^\s/?#@:]{16,500})(?=@)")
+_LINK = lazy_pattern(
+    r"/(?:reset|verif|confirm|invit|magic|activat|recover|unsubscribe)[\w-]{0,20}/([\w-]{16,500})",
+    re.IGNORECASE,
+)
 _ORACLE = lazy_pattern(r"jdbc:oracle:\w{1,10}:[^\s/@]{1,100}/([^\s@]{1,200})@")
 _HOOKS = lazy_pattern(
     r"https?://(?:(?:hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)"
     r"|(?:\w{1,20}\.)?discord(?:app)?\.com/api(?:/v\d+)?/webhooks"
     r"|[\w-]{1,80}\.webhook\.office\.com/webhookb2|outlook\.office(?:365)?\.com/webhook"
-    r"|(?:[\w-]{1,60}\.){1,4}logic\.azure\.com(?::443)?/workflows|[\w.-]{1,100}\.powerplatform\.com(?::443)?/\w+"
-    r"|hooks\.zapier\.com/hooks|hook\.(?:\w{1,10}\.)?(?:make|integromat)\.com|maker\.ifttt\.com/trigger|webhook\.site"
+    r"|(?:[\w-]{1,60}\.){1,4}logic\.azure\.com(?::443)?/workflows"
+    r"|[\w.-]{1,100}\.powerplatform\.com(?::443)?/\w+"
+    r"|hooks\.zapier\.com/hooks|hook\.(?:\w{1,10}\.)?(?:make|integromat)\.com|maker\.ifttt\.com/trigger"
+    r"|webhook\.site"
     r"|chat\.googleapis\.com/v1/spaces|open\.(?:feishu\.cn|larksuite\.com)/open-apis/bot/v2/hook"
     r"|qyapi\.weixin\.qq\.com/cgi-bin/webhook|oapi\.dingtalk\.com/robot|hooks\.[\w.-]{1,80}/hooks"
     r"|[\w.-]{1,100}/(?:hooks|webhooks?|incoming-webhooks?))/|api\.telegram\.org/bot)([^\s\"'<>\\|)\]}]{8,})",
@@ -149,27 +159,35 @@ _HEADER = lazy_pattern(
 )
 _SCHEME = lazy_pattern(r"\b(bearer|basic|digest|apikey)\s+([A-Za-z0-9._~+/=-]{4,})", re.IGNORECASE)
 _QUERY = lazy_pattern(
-    r"(?:^|[?&;\s\"'])(?:(?:X-(?:Amz|Goog|Oss|Cos)-)?(?:sig|signature|security-token|credential)|sig|hmac|hash|code|state_token|[\w.]{0,20}(?:sessid|sessionid|\.sid)"
-    r"|jwt|q-signature|sas|key|auth|access|session|sid|ticket|SAMLResponse|assertion|refresh|device_code)=([^\s&;#\"'<>\\]{6,})",
+    r"(?:^|[?&;\s\"'])(?:(?:X-(?:Amz|Goog|Oss|Cos)-)?(?:sig|signature|security-token|credential)|sig|hmac"
+    r"|hash|code|state_token|[\w.]{0,20}(?:sessid|sessionid|\.sid)"
+    r"|jwt|q-signature|sas|key|auth|access|session|sid|ticket|SAMLResponse|assertion|refresh"
+    r"|device_code)=([^\s&;#\"'<>\\]{6,})",
     re.IGNORECASE,
 )
-_PGPASS = lazy_pattern(r"(?m)^[ \t]{0,20}[^:\s]{1,200}:(?:\*|\d{2,5}):[^:\s]{1,100}:[^:\s]{1,100}:([^\s:]\S*)[ \t\r]{0,20}$")
+_PGPASS = lazy_pattern(
+    r"(?m)^[ \t]{0,20}[^:\s]{1,200}:(?:\*|\d{2,5}):[^:\s]{1,100}:[^:\s]{1,100}:([^\s:]\S*)[ \t\r]{0,20}$"
+)
 _PIPED = lazy_pattern(
     r"\b(?:echo|printf)\s+(?:-\w+\s+)?(?:[\"']%s(?:\\n)?[\"']\s+)?[\"']?([^\s|\"';&]{3,200})[\"']?\s*\|\s*(?:sudo\s+)?"
-    r"(?:chpasswd|passwd|sudo\s+(?:-\w+\s+){0,4}-\w*S|-\w*S\b|docker\s+login|gh\s+auth|podman\s+login|cryptsetup|base64)"
+    r"(?:chpasswd|passwd|sudo\s+(?:-\w+\s+){0,4}-\w*S|-\w*S\b|docker\s+login|gh\s+auth|podman\s+login"
+    r"|cryptsetup|base64)"
 )
 _HERE = lazy_pattern(r"(?:login|token|passwd|password|auth|secret)[^\n<]{0,200}<<<\s*[\"']?([^\s\"']{3,200})")
 _NET_USER = lazy_pattern(r"\bnet\s+user\s+\S{1,100}\s+([^\s/*]\S{0,100})", re.IGNORECASE)
 _USER_CALL = lazy_pattern(
-    r"(?:auth|login|credentials?|connect|sign_?in|logon)\w{0,20}\(\s{0,4}[\"'][^\"'\n]{1,100}[\"']\s{0,4},\s{0,4}[\"']([^\"'\n]{1,200})[\"']",
+    r"(?:auth|login|credentials?|connect|sign_?in"
+    r"|logon)\w{0,20}\(\s{0,4}[\"'][^\"'\n]{1,100}[\"']\s{0,4},\s{0,4}[\"']([^\"'\n]{1,200})[\"']",
     re.IGNORECASE,
 )
 _SEED = lazy_pattern(
-    r"(?i)(?:seed|wallet|シード|助记)\W{0,5}(?:words|phrase)?\W{0,5}((?:[a-z]{3,8}[ ,\n]{1,3}){11,23}[a-z]{3,8})\b"
+    r"(?i)(?:seed|wallet|シード|助记)\W{0,5}(?:words"
+    r"|phrase)?\W{0,5}((?:[a-z]{3,8}[ ,\n]{1,3}){11,23}[a-z]{3,8})\b"
 )
 _SENT = lazy_pattern(r"\bsend\s+(?:--\s+)?[\"']([^\"'\\\s]{3,100})\\[rn][\"']")
 _LOG_IN = lazy_pattern(
-    r"(?i)(?:log(?:ged)?[ -]?in|sign[ -]?in|logon|credentials?|creds|account|anmeld\w{0,3}|ログイン|登录|로그인)[^\n]{0,40}?[\s:：][\w.@+-]{2,60}\s?[/:]\s?"
+    r"(?i)(?:log(?:ged)?[ -]?in|sign[ -]?in|logon|credentials?|creds|account|anmeld\w{0,3}|ログイン|登录"
+    r"|로그인)[^\n]{0,40}?[\s:：][\w.@+-]{2,60}\s?[/:]\s?"
     r"([^\s/,;]{4,100})"
 )
 _NET_USE = lazy_pattern(r"\bnet\s+use\s+(?:\w:\s+)?\\\\\S{1,200}\s+([^\s/*]\S{0,100})\s", re.IGNORECASE)
@@ -193,6 +211,7 @@ def secrets_of_forms(text: str) -> Iterator[Span]:
         yield from (found.span(1) for found in _PUTTY_KEY.finditer(text))
     if "://" in text:
         yield from (found.span(1) for found in _HOOKS.finditer(text))
+        yield from (found.span(1) for found in _LINK.finditer(text) if is_random(found[1]))
         if "@" in text:
             yield from (found.span(1) for found in _URL_PASSWORD.finditer(text))
             yield from (found.span(1) for found in _URL_TOKEN.finditer(text))
@@ -204,7 +223,8 @@ def secrets_of_forms(text: str) -> Iterator[Span]:
 
 _CARD = lazy_pattern(
     r"(?<![\d.])(?:3[47]\d{2}[ -]?\d{6}[ -]?\d{5}|(?:3(?:0[0-5]|[689]\d)\d)[ -]?\d{6}[ -]?\d{4}"
-    r"|(?:4\d{3}|5[1-5]\d{2}|2[2-7]\d{2}|6(?:011|4[4-9]\d|5\d{2}|2\d{2})|35[2-8]\d)(?:([ -]?)\d{4})(?:\1\d{4}){2}(?:\1\d{3})?)"
+    r"|(?:4\d{3}|5[1-5]\d{2}|2[2-7]\d{2}|6(?:011|4[4-9]\d|5\d{2}|2\d{2})"
+    r"|35[2-8]\d)(?:([ -]?)\d{4})(?:\1\d{4}){2}(?:\1\d{3})?)"
     r"(?![\d]|\.\d)"
 )
 _SOCIAL = lazy_pattern(r"(?<![\w-])(?!000|666)[0-8]\d{2}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")
@@ -274,10 +294,14 @@ def _holds_colon(value: str) -> bool:
 # -- words and what is none -----------------------------------------------------------------------------
 
 _COMMON = re.compile(
-    r"(?i)v?[\d.,:/+-]+(?:st|nd|rd|th|px|r?em|ms|s|m|h|d|min|kb|mb|gb|tb|[kmg]i?b|%|x|k|bit|bits|\+)?|oauth[\d.]*|sha-?\d+|utf-?\d+|md\d"
-    r"|base\d+|[a-z]{1,4}\d{1,3}|[hre]s\d{3}|http/?[\d.]+|ipv[46]|\d+[a-z]{1,4}|x\.?509\w*|ed25519|(?:[a-z]+-)?\d{1,3}(?:-[a-z]+)*"
-    r"|[a-z]+(?:[-_/.'’:][a-z]+)*\d{0,2}|https?://\S+|[\w.-]+\.(?:md|py|js|ts|json|ya?ml|toml|txt|html?|pem|key|env|go|rs|c|h|rb|sh)"
-    r"|[\w./~-]*/[\w./~-]*|[A-Za-z]+\(.*|.*[(){}\[\]<>|].*|\$\w+|%\w+%|#\d+|@\w+|[A-Z]{2,10}-\d{1,6}|[\w.+-]+@[\w.-]+\.\w+"
+    r"(?i)v?[\d.,:/+-]+(?:st|nd|rd|th|px|r?em|ms|s|m|h|d|min|kb|mb|gb|tb|[kmg]i?b|%|x|k|bit|bits|\+)?"
+    r"|oauth[\d.]*|sha-?\d+|utf-?\d+|md\d"
+    r"|base\d+|[a-z]{1,4}\d{1,3}|[hre]s\d{3}|http/?[\d.]+|ipv[46]|\d+[a-z]{1,4}|x\.?509\w*|ed25519"
+    r"|(?:[a-z]+-)?\d{1,3}(?:-[a-z]+)*"
+    r"|[a-z]+(?:[-_/.'’:][a-z]+)*\d{0,2}|https?://\S+|[\w.-]+\.(?:md|py|js|ts|json|ya?ml|toml|txt|html?"
+    r"|pem|key|env|go|rs|c|h|rb|sh)"
+    r"|[\w./~-]*/[\w./~-]*|[A-Za-z]+\(.*|.*[(){}\[\]<>|].*|\$\w+|%\w+%|#\d+|@\w+|[A-Z]{2,10}-\d{1,6}"
+    r"|[\w.+-]+@[\w.-]+\.\w+"
 )
 
 

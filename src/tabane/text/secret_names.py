@@ -1,4 +1,4 @@
-"""Names of secrets in many languages: API_KEY, Passwort, contraseña, 暗証番号. Decided by name, not by value."""
+"""Names of secrets in many languages: API_KEY, Passwort, contraseña, 暗証番号."""
 
 from __future__ import annotations
 
@@ -16,37 +16,48 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BETWEEN = re.compile(r"[\W_]+")
 
 _HINTS = (
-    "pass", "secret", "cookie", "cred", "auth", "key", "token", "pwd", "pw", "pat", "pin", "otp", "jwt", "bearer", "cvv",
-    "cvc", "session", "csrf", "redirected", "code", "card", "ssn", "social", "mnemonic", "phrase", "wort", "contras",
-    "clave", "mdp", "senha", "parola", "wachtwoord", "haslo", "heslo", "geheim", "jelsz", "webhook", "connection", "dsn",
+    "pass", "secret", "cookie", "cred", "auth", "key", "token", "pwd", "pw", "pat", "pin", "otp", "jwt",
+    "bearer", "cvv",
+    "cvc", "session", "csrf", "redirected", "code", "card", "ssn", "social", "mnemonic", "phrase", "wort",
+    "contras",
+    "clave", "mdp", "senha", "parola", "wachtwoord", "haslo", "heslo", "geheim", "jelsz", "webhook",
+    "connection", "dsn",
     "insurance", "kode", "salasana", "answer", "unlock",
 )  # fmt: skip
 """Each secret name in ASCII contains one of these."""
 
 _SECRET = (
-    r"pass_?w(?:or)?d|pass_?phrase|pass_?code|pass_?key(?:_|$)|secrets?(?:_|$)|secret_?key|client_?secret|cookie|credential"
-    r"|authori[sz]ation|^redirected_?url$|code_?verifier|mnemonic|(?:seed|recovery|backup|secret)_?(?:phrase|word)s?$"
-    r"|(?:api|access|private|signing|encryption|decryption|master|ssh|account|auth|service|shared|subscription|functions"
+    r"pass_?w(?:or)?d|pass_?phrase|pass_?code|pass_?key(?:_|$)|secrets?(?:_|$)|secret_?key|client_?secret"
+    r"|cookie|credential"
+    r"|authori[sz]ation|^redirected_?url$|code_?verifier|mnemonic|(?:seed|recovery|backup"
+    r"|secret)_?(?:phrase|word)s?$"
+    r"|(?:api|access|private|signing|encryption|decryption|master|ssh|account|auth|service|shared"
+    r"|subscription|functions"
     r"|license|licence|priv|wallet|webhook|hmac|consumer|ocp|deploy|gpg|pgp|root|admin)_?key(?:s|$|_)"
     r"|(?:^|_)tokens?(?:_|$)"
     r"|(?:access|auth|refresh|id|bearer|bot|api|session|csrf|xsrf|device|user|client|personal)tokens?$"
     r"|(?:^|_)(?:pass|passwd|pwd|pw|pat|pin|otp|totp|auth|jwt|bearer|cv[vc]2?|session_?id|csrf|creds?|mdp|ssn"
     r"|pin_?(?:code|number)|clave|user_?pass)$"
     r"|(?:user|db|sql|smtp|ftp|root|admin|become|sudo|sftp|http|proxy|store|key)_?pass$"
-    r"|(?:recovery|backup|verification|security|one_?time|otp|2fa|mfa|tan|sms|confirmation|scratch|unlock|door|gate|alarm"
+    r"|(?:recovery|backup|verification|security|one_?time|otp|2fa|mfa|tan|sms|confirmation|scratch|unlock"
+    r"|door|gate|alarm"
     r"|entry|access)_?codes?$|security_answers?$"
     r"|auth(?:entication)?_?codes?$"
     r"|(?:credit|debit|bank)_?card(?:_?n(?:umbe|o|um)r?)?$|card_?(?:number|num|no|pan)$|cc_?(?:number|num)$"
     r"|social_?security(?:_?(?:number|no))?$|national_?insurance(?:_?(?:number|no))?$|my_?number_?card$"
     r"|connection_?string|(?:^|_)dsn$|webhook_?url$"
     r"|(?:pass|kenn|losungs)wor(?:t|te|ts|ter)(?:_|$)|contrase(?:ñ|n)as?|clave_(?:secreta|de_acceso|privada)"
-    r"|mots?_?de_?passe|(?:^|_)senhas?(?:_|$)|palavra_passe|parola_(?:d_ordine|chiave)|wachtwoord|has(?:ł|l)o(?:_|$)"
+    r"|mots?_?de_?passe|(?:^|_)senhas?(?:_|$)|palavra_passe|parola_(?:d_ordine|chiave)|wachtwoord|has(?:ł"
+    r"|l)o(?:_|$)"
     r"|(?:^|_)heslo|jelsz(?:ó|o)|l(?:ö|o)senord|adgangskode|salasana|geheimnis|geheimzahl|şifre|(?:^|_)sifre"
-    r"|парол|секрет|ключ_доступа|пин_код|κωδικ|סיסמ|(?:كلمة|رمز)_(?:ال)?(?:مرور|سر)|प_सवर_ड|mật_khẩu|kata_sandi|รห_สผ_าน"
+    r"|парол|секрет|ключ_доступа|пин_код|κωδικ|סיסמ|(?:كلمة|رمز)_(?:ال)?(?:مرور|سر)|प_सवर_ड|mật_khẩu"
+    r"|kata_sandi|รห_สผ_าน"
     r"|c(?:ó|o)digo_de_(?:verificaci(?:ó|o)n|seguridad|verifica(?:ç|c)(?:ã|a)o|seguran(?:ç|c)a)"
     r"|code_de_(?:v(?:é|e)rification|s(?:é|e)curit(?:é|e))|sicherheitscode|best(?:ä|ae)tigungscode"
-    r"|パスワード|パスフレーズ|パスコード|暗証|秘密鍵|秘密の|認証番号|トークン|認証情報|合言葉|(?:api|アクセス|シークレット|秘密|公開せず)_?キー"
-    r"|シードフレーズ|(?:リカバリー?|復元)_?フレーズ|ニーモニック|(?:認証|確認|セキュリティー?|リカバリー?|バックアップ|復旧|ワンタイム)_?コード"
+    r"|パスワード|パスフレーズ|パスコード|暗証|秘密鍵|秘密の|認証番号|トークン|認証情報|合言葉|(?:api"
+    r"|アクセス|シークレット|秘密|公開せず)_?キー"
+    r"|シードフレーズ|(?:リカバリー?|復元)_?フレーズ|ニーモニック|(?:認証|確認|セキュリティー?|リカバリー?"
+    r"|バックアップ|復旧|ワンタイム)_?コード"
     r"|マイナンバー|個人番号|(?:カード|クレジットカード)_?番号|接続文字列|シークレット(?:_|$)"
     r"|密码|密碼|口令|密钥|密鑰|令牌|私钥|私鑰|验证码|驗證碼|助记词|助記詞|身份证号|信用卡号"
     r"|비밀_?번호|비번|암호|비밀_?키|토큰|인증_?번호|인증_?코드|주민_?등록_?번호|카드_?번호|api_?키"
@@ -54,7 +65,8 @@ _SECRET = (
 _HARMLESS = (
     r"(?:^|_)(?:max|min|num|n|total|count|input|output|prompt|completion|used|saved|budget|limit|context"
     r"|new|thinking|reasoning|page|next|cursor|continuation|sync|result|of)_tokens?$"
-    r"|^tokens$|palabra_clave|tokens?_(?:count|limit|budget|usage|type|index|length|size)$|(?:pin|auth)_?(?:ned|hor)"
+    r"|^tokens$|palabra_clave|tokens?_(?:count|limit|budget|usage|type|index|length|size)$|(?:pin"
+    r"|auth)_?(?:ned|hor)"
 )
 
 

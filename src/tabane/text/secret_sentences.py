@@ -16,38 +16,46 @@ from tabane.text.secret_names import SecretNames
 _LETTER = r"0-9A-Za-z_\u00c0-\u024f\u0370-\u1fff"
 _CORES = (
     "pass", "pwd", "pw", "secret", "token", "key", "cred", "auth", "pin", "pat", "otp", "cvv", "cvc", "code",
-    "contrase", "wort", "wachtwoord", "haslo", "heslo", "mdp", "senha", "clave", "palavra", "parola", "mnemonic", "phrase",
-    "words", "number", "nummer", "ssn", "social security", "national insurance", "ni no", "nino", "verifier", "login", "session",
-    "connection", "webhook", "answer", "geheim", "salasana", "adgangskode", "kata sandi", "digo de ", "tan", "sas", "sifre",
+    "contrase", "wort", "wachtwoord", "haslo", "heslo", "mdp", "senha", "clave", "palavra", "parola",
+    "mnemonic", "phrase",
+    "words", "number", "nummer", "ssn", "social security", "national insurance", "ni no", "nino", "verifier",
+    "login", "session",
+    "connection", "webhook", "answer", "geheim", "salasana", "adgangskode", "kata sandi", "digo de ", "tan",
+    "sas", "sifre",
 )  # fmt: skip
 """Each name in ASCII contains one of these, from which it is read to both sides."""
 
 _CORE = lazy_pattern(
     r"pass[ _-](?:w(?:or)?[dt]e?s?|phrases?|codes?|keys?)|code de (?:v[ée]rification|s[ée]curit[ée])"
     r"|digo de (?:verifica\w+|seguran\w+|seguridad)|palavra[ -]passe|parola d['’]ordine|contrasen\u0303as?"
-    r"|(?:social security|national insurance)(?: (?:number|no\.?))?|connection[ _-]string|key[ _](?:secret|id)"
+    r"|(?:social security|national insurance)(?: (?:number|no\.?))?|connection[ _-]string|key[ _](?:secret"
+    r"|id)"
 )
 """Names of several words, from a core on. The word before a core is tried too, as in "API key"."""
 
 _FOREIGN = lazy_pattern(
-    r"contraseñas?|hasł[oa]|lösenord|jelszó|şifre|парол\w{0,3}|пин[ -]?код|секрет|κωδικός|סיסמה|mật khẩu|(?:كلمة|رمز) ال(?:مرور|سر)|पासवर्ड"
-    r"|รหัสผ่าน|パスワード|パスフレーズ|パスコード|暗証番号|秘密鍵|秘密の(?:言葉|質問の答え)|認証番号|アクセストークン|トークン|認証情報|合言葉"
+    r"contraseñas?|hasł[oa]|lösenord|jelszó|şifre|парол\w{0,3}|пин[ -]?код|секрет|κωδικός|סיסמה|mật khẩu"
+    r"|(?:كلمة|رمز) ال(?:مرور|سر)|पासवर्ड"
+    r"|รหัสผ่าน|パスワード|パスフレーズ|パスコード|暗証番号|秘密鍵|秘密の(?:言葉|質問の答え)|認証番号"
+    r"|アクセストークン|トークン|認証情報|合言葉"
     r"|(?:api|アクセス|シークレット|秘密)[ _]?キー|(?:シード|リカバリー?|復元)[ ・]?フレーズ|ニーモニック"
-    r"|(?:認証|確認|セキュリティー?|リカバリー?|バックアップ|復旧|ワンタイム)[ ・]?コード|マイナンバー|個人番号|カード番号|シークレット"
-    r"|密码|密碼|口令|密钥|密鑰|令牌|私钥|私鑰|验证码|驗證碼|助记词|助記詞|身份证号码?|비밀 ?번호|비번|암호|비밀 ?키|토큰|인증 ?번호|인증 ?코드"
+    r"|(?:認証|確認|セキュリティー?|リカバリー?|バックアップ|復旧|ワンタイム)[ ・]?コード|マイナンバー"
+    r"|個人番号|カード番号|シークレット"
+    r"|密码|密碼|口令|密钥|密鑰|令牌|私钥|私鑰|验证码|驗證碼|助记词|助記詞|身份证号码?|비밀 ?번호|비번"
+    r"|암호|비밀 ?키|토큰|인증 ?번호|인증 ?코드"
 )
-_QUALIFIERS = frozenset(
-    """your my door use gate alarm entry unlock enter lock safe recovery backup verification security one-time time confirmation scratch login access 2fa mfa sms auth authentication api
-    private secret signing encryption account license master wallet shared subscription session service seed card credit
-    debit cvv ni ssh gpg pgp deploy app application consumer client user pin code id admin root""".split()
-)
+_QUALIFIERS_TEXT = """
+    your my door use gate alarm entry unlock enter lock safe recovery backup verification security one-time
+    time confirmation scratch login access 2fa mfa sms auth authentication api private secret signing
+    encryption account license master wallet shared subscription session service seed card credit debit cvv
+    ni ssh gpg pgp deploy app application consumer client user pin code id admin root
+    """
+_QUALIFIERS = frozenset(_QUALIFIERS_TEXT.split())
+_OF_CODES = "your my door use gate alarm entry unlock enter lock safe login access sms time"
 _SPOKEN_NAMES = frozenset(
     (
         *("ni number", "ni no", "nino", "login", "tan", "privkey"),
-        *(
-            f"{word} code"
-            for word in "your my door use gate alarm entry unlock enter lock safe login access sms time".split()
-        ),
+        *(f"{word} code" for word in _OF_CODES.split()),
     )
 )
 """Names that count in sentences, although no member is called so."""
@@ -63,7 +71,8 @@ _ASSIGNED = lazy_pattern(
     r"(?:[|>][+-]?[ \t]*\r?\n[ \t]{1,40})?(?:[frb](?=[\"'])|new\s+\w{1,30}\()?",
 )
 _CALLED = lazy_pattern(
-    r"(?:['\"]\)?\s{0,4}(?:or|\?\?|\|\|)\s{0,4}|['\"]\s{0,4},\s{0,4}|\(\s{0,4}|\(['\"]\s{0,4},?\s{0,4})(?=[\"'])"
+    r"(?:['\"]\)?\s{0,4}(?:or|\?\?|\|\|)\s{0,4}|['\"]\s{0,4},\s{0,4}|\(\s{0,4}"
+    r"|\(['\"]\s{0,4},?\s{0,4})(?=[\"'])"
 )
 _QUOTED_VALUE = re.compile(
     r"""\\{0,8}(?P<open>")(?P<double>(?:[^"\\]|\\(?!"))*)|(?P<single>\\{0,8}')(?P<in>[^'\\]*)|[「『“‘`](?P<other>[^」』”’`]*)"""
@@ -71,15 +80,18 @@ _QUOTED_VALUE = re.compile(
 _PLAIN_VALUE = re.compile(r"(?!\(\s{0,4}[\"'])[^\s&;,\"'}\])<>」』。、，]+")
 _REST_OF_LINE = re.compile(r"[^\r\n\"'<>{}\[\]&;]+")
 _IS = (
-    "is|was|are|be|c['’]est|to|as|equals|now|currently|ist|lautet|lauten|auf|heißt|heisst|war|est|sera|es|será|sea|era|è|é|e'|são|to|jest|"
+    "is|was|are|be|c['’]est|to|as|equals|now|currently|ist|lautet|lauten|auf|heißt|heisst|war|est|sera|es"
+    "|será|sea|era|è|é|e'|são|to|jest|"
     "is|blir|är|er|on|adalah|là|है|هي|هو|это|—|–|-|=|:|："
 )
 _SENTENCE = lazy_pattern(
-    rf"""["'`*)\]]{{0,3}}(?:[ \t]+[^\s.:;,!?=<>"']{{1,24}}){{0,6}}?(?:,?[ \t]+(?:{_IS})|(?P<colon>[ \t]*[:：=]))"""
+    rf"""["'`*)\]]{{0,3}}(?:[ \t]+[^\s.:;,!?=<>"']{{1,24}}){{0,6}}?"""
+    rf"""(?:,?[ \t]+(?:{_IS})|(?P<colon>[ \t]*[:：=]))"""
     r"(?:[ \t]+(?:now|currently|jetzt|also|just|ahora|maintenant))?[ \t]*[:：]?\s{1,4}(?P<value>\S)"
 )
 _CJK = lazy_pattern(
-    r"[」』\"'）)]{0,2}[ 　]{0,3}(?:に?は|が|を|も|の値は|として|:|：|是|为|為|就是|改为|改成|设为|设置为|設置為|设成|는|은|이|가|를|을)[ 　]{0,3}"
+    r"[」』\"'）)]{0,2}[ 　]{0,3}(?:に?は|が|を|も|の値は|として|:|：|是|为|為|就是|改为|改成|设为|设置为"
+    r"|設置為|设成|는|은|이|가|를|을)[ 　]{0,3}"
     r"(?:現在|今|いま|现在|현재|次の)?[、,:：]?[ 　]{0,3}(?P<value>[「『“\"'`]?[!-~]{3,}|[「『“].{1,200})"
 )
 _BESIDE = re.compile(r"[ 　]{0,4}[\[【(（「]?(?P<value>[!-~]{4,})")
@@ -90,10 +102,12 @@ _NEXT_LINE = re.compile(r"[ \t]*\r?\n[ \t]*(?P<value>\S+)[ \t]*(?:\r?\n|\Z)")
 _TRAILING = ".,;:!?)]}'\"`*。、，！？」』）"
 
 _CODE_NAME = re.compile(
-    r"(?i)c[óo]digo|geheimzahl|pin|otp|tan|cv[vc]|code|コード|番号|ナンバー|验证|驗證|인증|ssn|social|insurance|\bni\b|nino|card"
+    r"(?i)c[óo]digo|geheimzahl|pin|otp|tan|cv[vc]|code|コード|番号|ナンバー|验证|驗證|인증|ssn|social"
+    r"|insurance|\bni\b|nino|card"
 )
 _NO_WORD = re.compile(
-    r"(?i)^pass$|^auth\w*$|creds?$|keys?$|tokens?$|[a-rt-z]s$|login$|トークン|キー|シークレ|令牌|密钥|密鑰|토큰"
+    r"(?i)^pass$|^auth\w*$|creds?$|keys?$|tokens?$|[a-rt-z]s$|login$|トークン|キー|シークレ|令牌|密钥|密鑰"
+    r"|토큰"
 )
 """Names of secrets that are no ordinary words, and of several secrets."""
 
@@ -105,26 +119,31 @@ _PERSON_NUMBER = re.compile(r"[A-Z]{0,2}(?:[ -]?\d){4,19}(?:[ -]?[A-DX](?![A-Za-
 _MANY = re.compile(r"(?i)codes|コード|キー|words")
 _LISTED = re.compile(r"(?:[\s,、;•*·-]|\d{1,2}[.)]\s){0,12}([A-Za-z0-9][A-Za-z0-9-]{3,60})(?![\w])")
 
-_STOP = frozenset(
-    """before after inside outside during until while within under over into onto about again each every all any some
-    a an the is are was be been being not no none null nil undefined empty blank missing required optional needed invalid wrong
-    incorrect correct valid expired weak strong secure insecure unknown unset set reset changed stored saved kept hidden visible
-    public private secret wrong mandatory too very so only still now never always also just already here there below above
-    this that these those it its your my our their his her you me us them in on at of for from to with without by and or but if
-    when where which who what how why because since then than as used using sent given shown found lost stolen leaked compromised
-    forgotten protected encrypted hashed rotated revoked disabled enabled allowed ready available good bad fine ok okay safe
-    unsafe case sensitive between least more less longer shorter stale created generated something anything nothing everything
-    different same equal unique random easy hard simple complex default defaults login user username email field page form
-    string number text value type name token key password passwords passphrase secrets tokens keys credentials one two three
-    true false yes done please can could should would must may might will shall do does did has have had get gets being
-    falsch richtig abgelaufen erforderlich nicht kein keine ungültig leer zu sehr noch schon bereits gespeichert vergessen sicher
-    unsicher optional notwendig geändert gesetzt in im auf aus von für mit bei und oder aber wenn der die das den dem ein eine
-    incorrecta incorrecto correcta obligatoria obligatorio requerida débil segura fuerte no muy la el los las un una de del en
-    con por para que demasiado necesaria olvidada incorrect correct requis requise obligatoire expiré oublié faible fort trop pas
-    le la les un une des du de en dans avec pour par sur que qui très nécessaire errata scaduta obbligatoria richiesta non il lo
-    incorreta obrigatória necessária fraca forte muito não niepoprawne wymagane nie onjuist verplicht niet vereist
-    неверный нужен обязателен не на в с и или the-same json jwt api url uri oauth http https null todo tbd n/a""".split()
-)
+_STOP_TEXT = """
+    before after inside outside during until while within under over into onto about again each every all
+    any some a an the is are was be been being not no none null nil undefined empty blank missing required
+    optional needed invalid wrong incorrect correct valid expired weak strong secure insecure unknown unset
+    set reset changed stored saved kept hidden visible public private secret wrong mandatory too very so
+    only still now never always also just already here there below above this that these those it its your
+    my our their his her you me us them in on at of for from to with without by and or but if when where
+    which who what how why because since then than as used using sent given shown found lost stolen leaked
+    compromised forgotten protected encrypted hashed rotated revoked disabled enabled allowed ready
+    available good bad fine ok okay safe unsafe case sensitive between least more less longer shorter stale
+    created generated something anything nothing everything different same equal unique random easy hard
+    simple complex default defaults login user username email field page form string number text value type
+    name token key password passwords passphrase secrets tokens keys credentials one two three true false
+    yes done please can could should would must may might will shall do does did has have had get gets being
+    falsch richtig abgelaufen erforderlich nicht kein keine ungültig leer zu sehr noch schon bereits
+    gespeichert vergessen sicher unsicher optional notwendig geändert gesetzt in im auf aus von für mit bei
+    und oder aber wenn der die das den dem ein eine incorrecta incorrecto correcta obligatoria obligatorio
+    requerida débil segura fuerte no muy la el los las un una de del en con por para que demasiado necesaria
+    olvidada incorrect correct requis requise obligatoire expiré oublié faible fort trop pas le la les un
+    une des du de en dans avec pour par sur que qui très nécessaire errata scaduta obbligatoria richiesta
+    non il lo incorreta obrigatória necessária fraca forte muito não niepoprawne wymagane nie onjuist
+    verplicht niet vereist неверный нужен обязателен не на в с и или the-same json jwt api url uri oauth
+    http https null todo tbd n/a
+    """
+_STOP = frozenset(_STOP_TEXT.split())
 """Words after "the password is" that are no password."""
 
 _ENDINGS = ("ed", "ing", "ly", "able", "ible", "ful", "less", "lich", "bar", "able.", "mente", "ment")
@@ -204,9 +223,8 @@ def _values_of(text: str, low: str, name: str, start: int, end: int) -> Iterator
     following = _NEXT.match(text, end) or _NEXT_LINE.match(text, end)
     if following is None and text[end - 1] >= CJK:
         following = _BESIDE.match(text, end)
-    if following and (span := _spoken(text, name, following.start("value"), direct=False)):
-        yield span
-    elif span := _before(text, start):
+    span = _spoken(text, name, following.start("value"), direct=False) if following else None
+    if span := span or _before(text, start):
         yield span
 
 
@@ -254,8 +272,9 @@ def _end_of_line(text: str, name: str, at: int) -> int:
 
 
 _TYPES = frozenset(
-    "str int bytes bool string number integer boolean object array list dict none any optional".split()
-)
+    ("str", "int", "bytes", "bool", "string", "number", "integer", "boolean", "object",
+    "array", "list", "dict", "none", "any", "optional")
+)  # fmt: skip
 
 
 def _is_prose(text: str, start: int, end: int) -> bool:
@@ -317,6 +336,8 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
     word = _ASCII_WORD.match(text, at) if text[at - 1] >= CJK or text[at] < CJK else _ANY_WORD.match(text, at)
     if word is None:
         return None
+    if _CODE_NAME.search(name) and (code := _DIGITS.match(text, at)):
+        return code.span()
     value = word[0].rstrip(_TRAILING)
     end = at + len(value)
     if is_random(value) or _is_code(name, value) or _LONG_HEX.fullmatch(value):
@@ -326,7 +347,9 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
     words = (_WORDS if _PHRASE_NAME.search(name) else _CLAUSE).match(text, at)
     if words and _is_phrase(words[0].split()):
         return words.span()
-    return (at, end) if _is_password(value) and _ends_clause(text, at, end) else None
+    return (
+        (at, end) if _is_password(value) and (text[at - 1] >= CJK or _CLAUSE_END.match(text, end)) else None
+    )
 
 
 def _is_password(word: str) -> bool:
@@ -335,10 +358,6 @@ def _is_password(word: str) -> bool:
     if len(word) < 4 or not word.isalpha() or low in _STOP or low.endswith(_ENDINGS):
         return False
     return not word.isupper() or len(word) > 6
-
-
-def _ends_clause(text: str, at: int, end: int) -> bool:
-    return text[at - 1] >= CJK or _CLAUSE_END.match(text, end) is not None
 
 
 CJK = "\u2e80"
@@ -357,7 +376,9 @@ def _is_phrase(words: list[str]) -> bool:
     return len(words) >= 4 and usual * 4 <= len(words) and all(map(str.isalpha, words))
 
 
-_CONNECTORS = frozenset("is as was for ist als es como est comme é è = が を は".split())
+_CONNECTORS = frozenset(
+    ("is", "as", "was", "for", "ist", "als", "es", "como", "est", "comme", "é", "è", "=", "が", "を", "は")
+)  # fmt: skip
 
 
 def _before(text: str, start: int) -> Span | None:
@@ -377,5 +398,5 @@ def _before(text: str, start: int) -> Span | None:
     return None
 
 
-_DIGITS = re.compile(r"\d{4,8}")
+_DIGITS = re.compile(r"\d{4,8}(?![\w-])")
 _SUBJECT = re.compile(r"([!-~]{5,60})[」』]?[ 　]?(?:が|を|は)[^\s!-~]{0,6}\Z")

@@ -19,7 +19,8 @@ _TAG_VALUE = lazy_pattern(
 )
 _PLIST = lazy_pattern(r"<(?:key|name)>([^<>]{1,100})</(?:key|name)>\s{0,40}<(\w{1,20})>([^<>]{1,4000})")
 _PAIR = lazy_pattern(
-    r"""\b(?:name|key|field|header|variable|env)["']?\s{0,4}[:=]\s{0,4}["']?([\w .-]{1,60}?)["']?\s{0,4}[,;]?\s{1,40}["']?"""
+    r"""\b(?:name|key|field|header|variable|env)["']?\s{0,4}[:=]\s{0,4}["']?([\w .-]{1,60}?)["']?"""
+    r"""\s{0,4}[,;]?\s{1,40}["']?"""
     r"""(?:value|val)["']?\s{0,4}[:=]\s{0,4}["']?([^\s"',;}\]]+)""",
 )
 
@@ -29,7 +30,8 @@ _INSERT = lazy_pattern(
 )
 _ROW = lazy_pattern(r"\(([^()]*)\)")
 _FORM_PART = lazy_pattern(
-    r"name=\\?\"([^\"\r\n\\]{1,100})\\?\"[^\r\n]{0,200}(?:\r?\n[^\r\n]{1,200}){0,4}\r?\n[ \t]{0,20}\r?\n[ \t]{0,20}([^\r\n]{1,2000})",
+    r"name=\\?\"([^\"\r\n\\]{1,100})\\?\"[^\r\n]{0,200}"
+    r"(?:\r?\n[^\r\n]{1,200}){0,4}\r?\n[ \t]{0,20}\r?\n[ \t]{0,20}([^\r\n]{1,2000})",
     re.IGNORECASE,
 )
 

@@ -22,7 +22,8 @@ HIDDEN = "***"
 
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
 _ENCODED = lazy_pattern(
-    r"(?:%[0-9A-Fa-f]{2})+|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});|\\+(?:u[0-9A-Fa-f]{4}|[\"'/nrt])"
+    r"(?:%[0-9A-Fa-f]{2})+|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});|\\+(?:u[0-9A-Fa-f]{4}"
+    r"|[\"'/nrt])"
 )
 _MOST_LEVELS = 3
 """Levels of escapes and quotation marks in a text; there are more levels of JSON in ``json_reading``."""
@@ -118,7 +119,13 @@ def _spans_in(text: str, names: SecretNames) -> Iterator[Span]:
     if len(low) != len(text):  # a few letters are longer in lower case
         low = "".join(lower if len(lower := character.lower()) == 1 else character for character in text)
     yield from announced_secrets(text, low)
-    if " -" in text or text[:1] == "-" or "\n-" in text or " /" in text or any(word in low for word in _COMMAND_WORDS):
+    if (
+        " -" in text
+        or text[:1] == "-"
+        or "\n-" in text
+        or " /" in text
+        or any(word in low for word in _COMMAND_WORDS)
+    ):
         yield from secrets_of_commands(text, names)
     yield from secrets_of_tables(text, low, names)
     yield from secrets_of_sentences(text, low, names)

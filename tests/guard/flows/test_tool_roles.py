@@ -48,6 +48,17 @@ def test_other_tools_are_no_memory(name: str) -> None:
     assert not roles_of_tool(DescribedTool(name), UNKNOWN, TABLE).memory
 
 
+def test_a_number_is_a_recipient_if_the_tool_phones_and_a_destination_if_it_sends() -> None:
+    texting = DescribedTool("send_sms", "", "Sends a text message.", ("number", "text"))
+    assert roles_of_tool(texting, UNKNOWN, TABLE).parameters == {"number": "recipient", "text": "content"}
+    commenting = DescribedTool("add_comment", "", "Comments on an issue.", ("number", "body"))
+    assert roles_of_tool(commenting, UNKNOWN, TABLE).parameters["number"] == "object"
+    exporting = DescribedTool("export_list", "", "Exports a list to a webhook.", ("destination",))
+    assert roles_of_tool(exporting, UNKNOWN, TABLE).parameters == {"destination": "recipient"}
+    moving = DescribedTool("move_file", "", "Moves a file.", ("source", "destination"))
+    assert roles_of_tool(moving, UNKNOWN, TABLE).parameters["destination"] == "object"
+
+
 @given(st.text(max_size=80), st.text(max_size=300))
 def test_any_parameter_has_a_role(name: str, meaning: str) -> None:
     assert role_of_parameter(name, meaning) in ("recipient", "place", "object", "content", "value", "option")

@@ -20,7 +20,11 @@ def found_in(description: str) -> tuple[Finding, ...]:
 
 
 def descriptions(kind: str) -> list[object]:
-    return [pytest.param(text, id=f"{name}-{at}") for name, one in CASES.items() for at, text in enumerate(one[kind])]
+    return [
+        pytest.param(text, id=f"{name}-{at}")
+        for name, one in CASES.items()
+        for at, text in enumerate(one[kind])
+    ]
 
 
 @pytest.mark.parametrize("description", descriptions("attacks"))

@@ -79,7 +79,7 @@ from tabane.hub.local.connector import LaunchOutcome
 from tabane.hub.local.handshake import Hello, Welcome
 from tabane.hub.local.lock import LockHolder
 from tabane.hub.people.approvals.past_decisions import ToolDecisions
-from tabane.hub.people.flows.flow_files import TrailLine
+from tabane.hub.people.flows.flow_files import TrailLine, WrittenLine
 from tabane.hub.process.home_version import HomeStamp
 from tabane.hub.sources.models.model_records import ModelRecord, _ModelRecordsFile
 from tabane.hub.work.tasks import KeptTask
@@ -144,6 +144,7 @@ FILES: dict[str, Any] = {
     "task": KeptTask,
     "response of a page of a site": KeptResponse,
     "trail": TrailLine,
+    "written texts": WrittenLine,
     "pairs by holder": dict[str, frozenset[str]],
     "approvals": tuple[Approval, ...],
     "approval": Approval,

@@ -296,6 +296,14 @@ Roles = Callable[[CallTarget], ToolRoles]
 """Returns what the parameters of a target are for, and what it gives back."""
 
 
+_KEEPING = re.compile(
+    r"write|save|create|add|append|store|update|put|insert|remember|note|memo|set|edit|patch|post|log|new|"
+    r"保存|記録|追加|作成|更新",
+    re.IGNORECASE,
+)
+"""Names of tools whose servers may give back later what they are given."""
+
+
 def roles_by_name(target: CallTarget) -> ToolRoles:
     """Return the roles that the name of a target suggests."""
     tool = _tool_name(target)
@@ -454,7 +462,7 @@ class FlowRule:
                 source = target.server or target.source
                 if len(self._written) < MOST_WRITTEN:
                     self._written[source] = None
-                if target.server:
+                if target.server and (_KEEPING.search(target.name) or self._roles(target).memory):
                     self._texts_written.note(source, given, read & READ_LABELS)
 
     def _keep(self, trail: Trail, text: KeptText) -> None:
@@ -607,7 +615,7 @@ class FlowRule:
         if fetch is not None:
             return [(one, JudgedTarget("host", one.value, one.parameter)) for one in waiting]
         names = self._names_of(trails)
-        sink, leaves = source_of(target), bool(bits & EXTERNAL)
+        sink, leaves = source_of(target), bool(bits & EXTERNAL) and not found.deletes
         # A tool that fetches gives its address and whatever else it is given to a site.
         asks_always = self.policy == "strict" or (leaves and bool(bits & UNTRUSTED))
         opened: list[tuple[Target, JudgedTarget]] = []

@@ -56,13 +56,16 @@ class KeptText(NamedTuple):
 
 
 class TrailTexts:
-    """The texts of a trail. ``whole``: False if something untrusted is not among them any more."""
+    """The texts of a trail. ``whole``: False if something untrusted is not among them any more.
 
-    __slots__ = ("_sizes", "kept", "version", "whole")
+    ``echoes_known``: False if something written after it is not among them.
+    """
+
+    __slots__ = ("_sizes", "echoes_known", "kept", "version", "whole")
 
     def __init__(self) -> None:
         self.kept: list[KeptText] = []
-        self.whole = True
+        self.whole = self.echoes_known = True
         self.version = 0
         self._sizes = dict.fromkeys(_ROOM, 0)
 
@@ -74,10 +77,9 @@ class TrailTexts:
         if size > room:
             if role in ("others", "later"):
                 self.whole = False
-            elif role == "written":  # then a later text may repeat something that is not known any more
-                self.kept = [
-                    each._replace(public=True) if each.role == "later" else each for each in self.kept
-                ]
+            elif role == "written" and self.echoes_known:
+                # From now on, a later text may repeat something that is not known any more.
+                self.echoes_known = False
                 self.version += 1
             if room <= 0:
                 return 0
@@ -110,6 +112,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 _AUTHORS = _words(
+    "user username "
     "from sender author owner organizer organiser creator createdby created_by postedby posted_by "
     "sentby sent_by submitter reporter uploader uploadedby uploaded_by sharedby shared_by fromaddress "
     "from_address replyto reply_to invitedby invited_by requester debtor payer"
@@ -121,7 +124,14 @@ _IDENTITIES = _AUTHORS | _words(
     "account_number beneficiary payee creditor shared_with sharedwith collaborators assignee assignees "
     "id _id id_ uid uuid key number sha filename file path hotel restaurant company airline city"
 )
-_ME = _words("me self you i myself owner 私 自分")
+_RELATIONS = _words(
+    "to cc bcc recipient recipients participant participants attendee attendees invitee invitees guest "
+    "guests member members beneficiary payee creditor iban account accountnumber account_number "
+    "shared_with sharedwith collaborators assignee assignees"
+)
+"""Fields that say whom the reader has to do with. An ``email`` may be that of whoever filled in a form."""
+
+_ME = _words("me self you 私 自分")
 _LONGEST_FIELD, _LONGEST_NAME = 200, 60
 _NAMED_ID = re.compile(r"(?:_|(?<=[a-z]))(?:[iI][dD]s?)$")
 
@@ -135,10 +145,8 @@ _SINGLE = re.compile(
     r"|(?:read|get|open|show|cat)_?(?:\w+_)?file(?:$|_)|file_?(?:text|by)|body|text|raw",
     re.IGNORECASE,
 )
-_SENT = re.compile(r"sent|outbox|draft", re.IGNORECASE)
-_SELF = re.compile(
-    r"who_?am_?i|profile|user_?info|_me$|^me$|self|current_user|iban|own_?account", re.IGNORECASE
-)
+_SENT = re.compile(r"(?:^|_)(?:sent|outbox)(?:$|_)(?!to|by)", re.IGNORECASE)
+_SELF = re.compile(r"who_?am_?i|user_?info|_me$|^me$|self|current_user|iban|own_?account", re.IGNORECASE)
 
 
 def lists_records(tool: str) -> bool:
@@ -149,11 +157,11 @@ def lists_records(tool: str) -> bool:
 class Field(NamedTuple):
     """A field of a record, with who wrote the record: nobody, its reader, or somebody else.
 
-    ``writes``: the field says who wrote it. ``authors`` are their names, folded.
+    ``relates``: the field says whom the reader has to do with. ``authors`` are their names, folded.
     """
 
     author: Literal["none", "self", "other"]
-    writes: bool
+    relates: bool
     authors: tuple[str, ...]
     source: str
     tool: str
@@ -195,73 +203,57 @@ class _Parsed:
             elif structured is None or decoded not in (structured, _only_value(structured)):
                 self._walk(decoded, "", (), 0, listing=self._text.listing)
 
-    def _walk(
-        self,
-        value: Any,
-        name: str,
-        authors: tuple[str, ...],
-        depth: int,
-        *,
-        listing: bool,
-        writes: bool = False,
-    ) -> None:
+    def _walk(self, value: Any, name: str, authors: tuple[str, ...], depth: int, *, listing: bool) -> None:
         self._count += 1
-        if isinstance(value, dict):
-            if self._count > MOST_FIELDS or depth > 16:
-                self.texts.append(str(value)[:LONGEST_READ])
-                return
+        if isinstance(value, dict | list) and (self._count > MOST_FIELDS or depth > 16):
+            self.texts.append(str(value)[:LONGEST_READ])
+        elif isinstance(value, dict):
             named = tuple(
                 folded(each)
-                for key, given in value.items() if key.lower() in _AUTHORS
+                for key, given in value.items()
+                if key.lower() in _AUTHORS
                 for each in _strings(given)
-            )  # fmt: skip
+            )
             authors = named or authors
             for key, each in value.items():
                 lower = key.lower()
-                inner = (
-                    lower if lower in _IDENTITIES or not isinstance(each, dict | list) else (name or lower)
-                )
-                if listing and isinstance(each, dict) and lower not in _IDENTITIES:
-                    self._note(key, authors, writes=False)  # objects by name
-                if isinstance(each, str | int) or each is None:
-                    kind = lower if lower in _IDENTITIES or _NAMED_ID.search(key) else ""
-                    self._leaf(each, kind or (name if lower in ("value", "address") else ""), authors,
-                               listing=listing, writes=writes or lower in _AUTHORS)  # fmt: skip
+                if isinstance(each, dict | list):
+                    if listing and isinstance(each, dict) and lower not in _IDENTITIES:
+                        self._note(key, name, authors)  # objects by name
+                    inner = lower if lower in _IDENTITIES else name or lower
+                    self._walk(each, inner, authors, depth + 1, listing=listing)
                 else:
-                    self._walk(
-                        each, inner, authors, depth + 1, listing=listing, writes=writes or lower in _AUTHORS
-                    )
+                    is_named = lower in _IDENTITIES or _NAMED_ID.search(key) is not None
+                    within = name if lower in ("value", "address", "email", "id") and name else ""
+                    self._leaf(each, within or (lower if is_named else ""), authors, listing=listing)
         elif isinstance(value, list):
-            if self._count > MOST_FIELDS or depth > 16:
-                self.texts.append(str(value)[:LONGEST_READ])
-                return
             for each in value:
                 if isinstance(each, dict | list):
-                    self._walk(each, name, authors, depth + 1, listing=listing, writes=writes)
+                    self._walk(each, name, authors, depth + 1, listing=listing)
                 else:
                     bare = not authors and depth < 2 and isinstance(each, str) and len(each) <= _LONGEST_NAME
                     kind = name if name in _IDENTITIES else "name" if bare else ""
-                    self._leaf(each, kind, authors, listing=listing, writes=writes)
+                    self._leaf(each, kind, authors, listing=listing)
         else:
-            self._leaf(value, "", authors, listing=listing, writes=writes)
+            self._leaf(value, "", authors, listing=listing)
 
-    def _leaf(self, value: Any, kind: str, authors: tuple[str, ...], *, listing: bool, writes: bool) -> None:
+    def _leaf(self, value: Any, kind: str, authors: tuple[str, ...], *, listing: bool) -> None:
         if isinstance(value, bool) or value is None:
             return
         text = value if isinstance(value, str) else str(value)
         if not listing or not kind or len(text) > _LONGEST_FIELD or "\n" in text:
             self.texts.append(text)
             return
-        self._note(text, authors, writes=writes)
+        self._note(text, kind, authors)
 
-    def _note(self, text: str, authors: tuple[str, ...], *, writes: bool) -> None:
+    def _note(self, text: str, kind: str, authors: tuple[str, ...]) -> None:
         author: Literal["none", "self", "other"] = "none"
         if authors:
-            own = all(
-                each in _ME or each in self._own or (set(MAIL.findall(each)) & self._own) for each in authors
+            is_own = all(
+                each in _ME or each in self._own or set(MAIL.findall(each)) & self._own for each in authors
             )
-            author = "self" if own or self._sent else "other"
-        field = Field(author, writes, authors, self._text.source, self._text.tool)
+            author = "self" if is_own or self._sent else "other"
+        field = Field(author, kind in _RELATIONS, authors, self._text.source, self._text.tool)
         value = folded(text)
         self.fields.setdefault(value, []).append(field)
         for address in MAIL.findall(value):
@@ -332,22 +324,23 @@ class TrailNames:
 
     def __init__(self, texts: list[TrailTexts], private: frozenset[str]) -> None:
         self.whole = all(each.whole for each in texts)
+        echoes = all(each.echoes_known for each in texts)
         self.private = private
         self._known: list[str] = []
         self._public: list[str] = []
         self._later: list[tuple[int, str, bool]] = []
         self._written: list[tuple[int, str]] = []
-        others: list[KeptText] = []
+        others: list[tuple[int, KeptText]] = []
         own: set[str] = set()
         for number, text in enumerate(each for trail in texts for each in trail.kept):
             if text.role == "others":
-                others.append(text)
+                others.append((number, text))
                 continue
             read = folded(unescaped(text.body.decode("utf-8", "ignore")))
             if text.role == "written":
                 self._written.append((number, read))
             elif text.role == "later":
-                self._later.append((number, read, text.public))
+                self._later.append((number, read, text.public or not echoes))
             else:
                 (self._public if text.public else self._known).append(read)
             if text.role == "own" and _SELF.search(text.tool):
@@ -357,14 +350,17 @@ class TrailNames:
         self._texts: list[tuple[str, KeptText]] = []
         self._fields: dict[str, list[Field]] = {}
         self._raw: list[str] = []
-        for text in others:
+        self._before: list[tuple[int, str, str, KeptText]] = []
+        for number, text in others:
             parsed = _Parsed(text, self._own)
             whole = "\n".join(parsed.texts)
             self._raw.append(whole)
             self._texts.append((folded(whole), text))
+            if len(texts) == 1:  # then the order is known
+                self._before.append((number, " ".join(parsed.fields), *self._texts[-1]))
             for value, fields in parsed.fields.items():
                 self._fields.setdefault(value, []).extend(fields)
-        self._homes = {host.removeprefix("www."): text for text in others for host in text.homes}
+        self._homes = {host.removeprefix("www."): text for _, text in others for host in text.homes}
         self._compact: list[tuple[str, KeptText]] | None = None
 
     # -- known ---------------------------------------------------------------------------------------
@@ -384,7 +380,9 @@ class TrailNames:
         if value in self._own:
             return True
         if target.kind != "host":
-            return self._has(value, later=not deletes) or self._stands_in_own(value, self._public)
+            if self._has(value, later=not deletes) or self._stands_in_own(value, self._public):
+                return True
+            return target.kind in ("address", "account") and self._was_given_first(target, value)
         name = target.name
         host = name.partition("/")[0]
         if host in self._homes:
@@ -408,6 +406,16 @@ class TrailNames:
                     bare in compact(written) for place, written in self._written if place <= number
                 )
         return False
+
+    def _was_given_first(self, target: Target, value: str) -> bool:
+        """Return whether a client gave it to a tool when no text of others had named it, so its user did."""
+        number = next((place for place, text in self._written if self._stands_in_own(value, [text])), None)
+        if number is None or not self._before or not self.whole:
+            return False
+        earlier = [each for each in self._before if each[0] < number]
+        if any(value in fields or value in text for _, fields, text, _ in earlier):
+            return False
+        return self._disguised(target, value, {id(origin) for *_, origin in earlier}) is None
 
     @staticmethod
     def _stands_in_own(value: str, texts: list[str]) -> bool:
@@ -433,17 +441,17 @@ class TrailNames:
         fields = [field for name in names for field in self._fields.get(name, ())]
         if not leaves and self._stands_in_own(value, [text for _, text, _ in self._later]):
             return TargetNaming("nowhere")  # it was looked up afterwards: a text of others may describe it
-        if not leaves and target.kind in ("user", "channel", "value", "path"):
+        if target.kind in ("id", "value", "path") or (not leaves and target.kind in ("user", "channel")):
             for text, origin in self._texts:  # whoever praises a hotel may want it to be booked
-                if _stands_in(value, text):
+                if not target.inside and _stands_in(value, text):
                     return TargetNaming("text", origin.source, origin.tool)
         if fields and not target.inside:
             asked = self._asked_field(target, fields, sink, deletes=deletes, leaves=leaves, clean=clean)
             return TargetNaming("record", asked.source, asked.tool) if asked is not None else None
-        if fields and all(field.author != "other" for field in fields):
+        if any(map(_is_own, fields)):
             return None
-        if target.kind == "host" and (origin := self._homes.get(target.name.partition("/")[0])) is not None:
-            return TargetNaming("record", origin.source, origin.tool)
+        if target.kind == "host" and (home := self._homes.get(target.name.partition("/")[0])) is not None:
+            return TargetNaming("record", home.source, home.tool)
         for text, origin in self._texts:
             if any(_stands_in(name, text) for name in names):
                 return TargetNaming("text", origin.source, origin.tool)
@@ -451,8 +459,8 @@ class TrailNames:
             return (
                 None if target.kind == "address" else TargetNaming("record", fields[0].source, fields[0].tool)
             )
-        if (origin := self._disguised(target, value)) is not None:
-            return TargetNaming("disguised", origin.source, origin.tool)
+        if (hidden := self._disguised(target, value)) is not None:
+            return TargetNaming("disguised", hidden.source, hidden.tool)
         return None if self.whole or target.inside else TargetNaming("nowhere")
 
     def _asked_field(
@@ -461,23 +469,24 @@ class TrailNames:
         """Return the field because of which a target is asked about; None if it may pass."""
         if deletes:
             return fields[0]
-        if target.kind in ("user", "channel", "value", "path"):
+        if target.kind == "id":  # an answer goes to the author
+            known = leaves and all(field.authors and self._knows_author(field.authors) for field in fields)
+            return None if known else fields[0]
+        if target.kind in ("user", "channel"):
             if not leaves:
                 return next((field for field in fields if field.author == "other"), None)
             inner = all(field.source == sink for field in fields) and not self.private - {sink}
             return None if inner and clean else fields[0]
-        foreign = [field for field in fields if field.author == "other"]
-        if target.kind == "id":  # an answer goes to the author
-            foreign = [field for field in foreign if not self._knows_author(field.authors)]
-        if any(field.author != "other" for field in fields) and target.kind != "id":
-            return None
-        return foreign[0] if foreign else None
+        if target.kind in ("value", "path"):
+            return fields[0] if leaves else next((each for each in fields if each.author == "other"), None)
+        return None if any(map(_is_own, fields)) else fields[0]
 
     def _knows_author(self, authors: tuple[str, ...]) -> bool:
         """Return whether the user named the author of a record: by each of its addresses, if it has any."""
         return all(map(self._has, MAIL.findall(" ".join(authors)) or authors))
 
-    def _disguised(self, target: Target, value: str) -> KeptText | None:
+    def _disguised(self, target: Target, value: str, among: set[int] | None = None) -> KeptText | None:
+        """Return the text of others that names a target in other words; one ``among`` these, if given."""
         bare = compact(target.name if target.kind == "host" else value)
         if len(bare) < 4:
             return None
@@ -486,10 +495,12 @@ class TrailNames:
             turned |= {bare[start : start + _LEAST_RUN] for start in range(len(bare) - _LEAST_RUN + 1)}
         parts = () if target.inside else _telling_parts(target, value)
         for spelling, source in self._compacted():
-            if any(each in spelling for each in turned):
+            if (among is None or id(source) in among) and any(each in spelling for each in turned):
                 return source
-        for text, origin in self._texts:
-            if parts and all(_stands_in(part, text) for part in parts):
+        for text, origin in self._texts if parts else ():
+            if among is not None and id(origin) not in among:
+                continue
+            if all(_stands_in(part, text) for part in parts):
                 return origin
         return None
 
@@ -502,6 +513,11 @@ class TrailNames:
                 for spelling in _spellings(text, raw)
             ]
         return self._compact
+
+
+def _is_own(field: Field) -> bool:
+    """Return whether a field names somebody whom its reader has to do with, and nobody else wrote it."""
+    return field.author == "self" or (field.author == "none" and field.relates)
 
 
 def _stands_in(value: str, text: str) -> bool:

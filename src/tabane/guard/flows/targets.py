@@ -18,13 +18,16 @@ from tabane.guard.flows.addresses import addresses_in, host_of
 from tabane.guard.flows.tool_labels import words_of
 from tabane.guard.flows.tool_roles import Role
 from tabane.operations.door import TargetOfCall
-from tabane.servers.labels import EXTERNAL
+from tabane.servers.labels import DESTRUCTIVE, EXTERNAL
 
 MOST_TARGETS = 64
 """Targets that are compared. A call with more of them is asked about as a whole."""
 
 LONGEST_TARGET = 300
 """Characters of a value that is a target. A longer one is a text."""
+
+DEEPEST = 16
+"""Levels of arguments that are read."""
 
 LONGEST_NAMED = 200
 """Characters of a target in the name of what a person allows."""
@@ -67,6 +70,7 @@ _ACCOUNTS = _words("iban account accounts phone phones telephone number wallet c
 _PATHS = _words(
     "path paths file files filename filenames filepath directory folder repo repos repository bucket"
 )
+_OWN_SIDE = _words("from sender author")
 _PROGRAMS = _words("command commands cmd code script sql program expression")
 _DELETING = re.compile(
     r"delete|remove|erase|drop|purge|clear|revoke|wipe|destroy|truncate|unlink|trash|discard|cancel|uninstall|"
@@ -113,7 +117,7 @@ def targets_of(tool: str, bits: int, given: object, roles: Roles) -> CallTargets
     objects: set[Target] = set()
     complete = True
     for count, (name, value) in enumerate(_leaves(given, "", 0)):
-        if count >= 4 * MOST_TARGETS or len(found) > MOST_TARGETS:
+        if value is None or count >= 4 * MOST_TARGETS or len(found) > MOST_TARGETS:
             complete = False
             break
         role = roles(name)
@@ -121,15 +125,15 @@ def targets_of(tool: str, bits: int, given: object, roles: Roles) -> CallTargets
             found[target] = None
             if role == "object":
                 objects.add(target)
-    deletes = not bits & EXTERNAL and _DELETING.search(tool) is not None
+    deletes = bool(bits & DESTRUCTIVE) and _DELETING.search(tool) is not None
     chosen = _chosen(tuple(found), objects, bits, deletes=deletes)
     return CallTargets(chosen[:MOST_TARGETS], deletes, complete)
 
 
-def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield the texts and numbers among arguments, each with the parameter that gives it."""
-    if depth > 8:
-        yield name, "…"
+def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, str | None]]:
+    """Yield texts and numbers among arguments, each with the parameter that gives it; None if too deep."""
+    if depth > DEEPEST:
+        yield name, None
     elif isinstance(value, dict):
         for key, each in value.items():
             yield from _leaves(each, key if isinstance(key, str) else name, depth + 1)
@@ -161,6 +165,8 @@ def _of_leaf(name: str, value: str, role: Role) -> Iterator[Target]:
 
 def _kind_of(value: str, words: set[str], role: Role) -> tuple[TargetOfCall | None, str]:
     """Return what a short value is, and the part of it that says so."""
+    if role == "option" and words & _OWN_SIDE:
+        return None, value
     if found := _MAIL_ALONE.fullmatch(value):
         return "address", found[1]
     if value.startswith(("http://", "https://", "www.")) or (role == "place" and _DOMAIN.fullmatch(value)):
@@ -211,7 +217,9 @@ def _chosen(
     inside = [target for target in found if target.inside]
     programs = [target for target in own if target.kind == "program"]
     if deletes:
-        return tuple(dict.fromkeys((*([target for target in own if target in objects] or own), *programs)))
+        gone = [target for target in own if target in objects] or own
+        reached = [target for target in own if bits & EXTERNAL and target.kind in _REACHED]
+        return tuple(dict.fromkeys((*gone, *reached, *programs)))
     if bits & EXTERNAL:
         reached = [target for target in own if target.kind in _REACHED]
         rest = [target for target in own if target in objects] or own

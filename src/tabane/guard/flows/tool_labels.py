@@ -8,7 +8,8 @@ it is reached at, and labels by pattern of the tools' names. The first pattern t
 joined by ``|``, and ``external?attendees`` is external only if that parameter is given.
 
 Labels from words are guesses, for tools that the table does not know. Only the name, the title and the first
-sentence are read, because the rest of a description tells what else there is.
+sentence are read, because the rest of a description tells what else there is. The words are data, in
+``tool_words.toml``.
 """
 
 from __future__ import annotations
@@ -360,7 +361,7 @@ def _read(tool: _Described) -> _Found:
     if tool.takes_address and tool.objects & _objects("web"):
         return UNTRUSTED | EXTERNAL, ()
     own = _is_own_list(tool)
-    hit = own or tool.objects & _objects("private") or tool.names("services") or tool.says("private")
+    hit = own or tool.objects & (_objects("private") | _objects("services")) or tool.says("private")
     hit = hit or "knowledge graph" in tool.sentence.lower()
     public = tool.names("public") or "documentation" in tool.objects
     public = public or (tool.says("public") and not tool.names("private"))
@@ -384,9 +385,8 @@ def _untrusted(tool: _Described, *, own: bool) -> int:
     if own:
         return 0
     if (
-        tool.names("untrusted", "services")
-        or tool.objects & _objects("relations")
-        or tool.objects & _objects("received")
+        tool.names("untrusted")
+        or tool.objects & (_objects("services") | _objects("received"))
         or _opens_file(tool)
     ):
         return UNTRUSTED
@@ -480,7 +480,7 @@ def _is_shown(tool: _Described) -> bool:
 def _create(tool: _Described) -> _Found:
     if tool.names("drafts"):
         return _nothing()
-    if tool.names("money", "guarded") or tool.says("guarded"):
+    if tool.names("money", "guarded", "infrastructure") or tool.says("guarded"):
         return (DESTRUCTIVE | EXTERNAL if tool.names("places") else DESTRUCTIVE), ()
     if tool.names("calls") and any(set(words_of(each)) & _objects("phones") for each in tool.parameters):
         return EXTERNAL | DESTRUCTIVE, ()

@@ -135,8 +135,9 @@ _NEGATED = re.compile(
 )
 _QUOTED = re.compile(
     r"\b(?:detect(?:s|ing|ion)?|scan(?:s|ning)|flags?|identif(?:y|ies)|prevents?|blocks?|rejects?|guards?|sanitizes?|classif(?:y|ies)"
-    r"|filters?|phrases?|patterns?|attacks?|attempts?|injections?|jailbreaks?|malicious|phishing|leak(?:s|ed)?|exposed|hard-?coded|such as|e\.g\.?|examples?|explains?)\b[^.!?\n]{0,120}$"
+    r"|filters?|phrases?|patterns?|attacks?|attempts?|injections?|jailbreaks?|malicious|phishing|leak(?:s|ed)?|traversal|reject(?:s|ed)?|validat\w{1,5}|exposed|hard-?coded|such as|e\.g\.?|examples?|explains?)\b(?:[^.!?\n]|\.(?=[\w,])){0,120}$"
 )
+_LEAKED = re.compile(r"\b(?:leaked|exposed|hard-?coded|accidental(?:ly)?)\b")
 _NEVER = re.compile(r"\b(?:not|never|don't|cannot)\b[^.!?\n]*$")
 _EXAMPLE = re.compile("検出|検知|見つけ|対策|攻撃|のような|などの")
 _NEGATABLE = frozenset({Sign.SECRETS, Sign.STUFFING, Sign.CHANNEL, Sign.CONVERSATION, Sign.OVERRIDE})
@@ -180,11 +181,13 @@ def _counts(text: str, hit: Hit) -> bool:
     before = text[max(0, hit.start - 180) : hit.start]
     if hit.sign in _NEGATABLE and _NEGATED.search(before[-40:]):
         return False
+    if hit.sign is Sign.SECRETS and _LEAKED.search(text, hit.start, hit.end):
+        return False
     if text.startswith("without", hit.start) and _NEVER.search(before[-60:]):
         return False
     if before.endswith(("「", "『")) and _EXAMPLE.search(text, hit.end, hit.end + 40):
         return False
-    return not (hit.sign in _QUOTABLE and _QUOTED.search(before))
+    return not (hit.sign in _QUOTABLE and _QUOTED.search(before.rstrip("./ ")))
 
 
 def heaviest(text: str, found: Iterable[Hit]) -> Passage:
@@ -240,7 +243,7 @@ def weigh(signals: Iterable[tuple[Sign, int]]) -> int:
     if grave < 3:
         common = min(common, MEDIUM - 1 if grave + common < _MUCH else MEDIUM)
     wanted = max(strongest.get(sign, 0) for sign in _WANTED)
-    complete = wanted >= (3 if common < 2 else 2) and not _WAYS.isdisjoint(strongest)
+    complete = wanted >= _MUCH_WANTED and not _WAYS.isdisjoint(strongest)
     return grave + common + (1 if complete else 0)
 
 

@@ -110,6 +110,14 @@ def spaced_orders(text: str) -> str | None:
     return joined if _ORDERS.search(joined) else None
 
 
+_BACKWARD = re.compile(r"\b(?:eht|dna|daer|dnes|yek|terces|resu|lla|elif|erongi|drowssap|nekot|tsrif|liame)\b")
+
+
+def backward_text(text: str) -> str | None:
+    """Return a text from its end if it is written backward: if it has three words that are; None otherwise."""
+    return text[::-1] if len(set(_BACKWARD.findall(text))) >= 3 else None
+
+
 LOOKALIKE = "lookalike"
 
 MOST_NAMES = 20_000

@@ -3,15 +3,17 @@
 They serve all languages. Where verbs come last, a ban is read from its end, and the order of other rules is free.
 """
 
+# ruff: noqa: E501 (a rule in one line)
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from tabane.guard.scanner.evidence import Hit, Sign
-from tabane.guard.scanner.sentences import Word
-from tabane.guard.scanner.vocabulary import Meaning
+from tabane.guard.scanner.sentences import Sentences, Word
+from tabane.guard.scanner.vocabulary import Meaning, Order
 
 M, S = Meaning, Sign
 
@@ -46,10 +48,10 @@ def ban(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
     return Rule(sign, weight, one.steps, strict=True)
 
 
-def clauses(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
+def clauses(sign: Sign, weight: int, *steps: Meaning | int, strict: bool = False) -> Rule:
     """Return a rule whose order is that of clauses."""
     one = rule(sign, weight, *steps)
-    return Rule(sign, weight, one.steps, clauses=True)
+    return Rule(sign, weight, one.steps, strict=strict, clauses=True)
 
 
 def near(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
@@ -67,7 +69,18 @@ ANY_FIELD = M.FIELD | M.OWN_FIELD
 GOAL = M.SERVICE | M.NUMBER | M.PLACE
 SELF = M.SELF | M.THIS_TOOL
 ANY_STEERING = (
-    ACT | M.CALL | M.PUT | FORCE | TRIGGER | M.INSTEAD | M.BROKEN | M.NOT | M.ALSO | M.CHANGE | M.PLEASE | M.ALTER
+    ACT
+    | M.CALL
+    | M.PUT
+    | FORCE
+    | TRIGGER
+    | M.INSTEAD
+    | M.BROKEN
+    | M.NOT
+    | M.ALSO
+    | M.CHANGE
+    | M.PLEASE
+    | M.ALTER
 )
 LONE_PATH = 3
 """Weight of a path to secrets that nothing is said about."""
@@ -116,6 +129,11 @@ RULES: tuple[Rule, ...] = (
     rule(S.PRESSURE, 1, M.PRETEXT),
     # -- what is wanted
     rule(S.SECRETS, 4, MOVE, 14, M.KEY_FILE),
+    rule(S.SECRETS, 5, MOVE, 14, M.KEY_PATH),
+    rule(S.SECRETS, 5, M.MODEL, 12, M.KEY_PATH),
+    near(S.SECRETS, 4, MOVE, 3, M.KEY_FILE),
+    rule(S.SECRETS, 4, M.PRETEXT, 4, M.PERSONAL),
+    near(S.SECRETS, 3, M.SECRET, 6, M.PERSONAL),
     rule(S.SECRETS, 3, MOVE, 14, M.PATH),
     rule(S.SECRETS, 2, M.PATH),
     rule(S.SECRETS, LONE_PATH, M.PATH),
@@ -166,7 +184,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.EXCLUSIVE, 3, M.ALL, 2, M.ACTION, 8, M.CALL, 3, SELF),
     rule(S.EXCLUSIVE, 3, SELF, 3, M.MUST, 4, M.CALL, 4, M.BEFORE | M.FIRST, 3, M.ALL),
     rule(S.EXCLUSIVE, 3, M.CALL, 3, SELF, 4, M.INSTEAD | M.BEFORE, 4, M.OTHER | M.ALL, 3, M.TOOL),
-    rule(S.EXCLUSIVE, 3, M.CALL, 2, SELF, 3, M.INSTEAD, 2, M.OTHER),
+    rule(S.EXCLUSIVE, 4, M.CALL, 2, SELF, 3, M.INSTEAD, 1, M.OTHER),
     rule(S.EXCLUSIVE, 4, M.CALL, 2, SELF, 3, M.INSTEAD, 2, ALIEN),
     rule(S.EXCLUSIVE, 4, M.INSTEAD, 3, ALIEN, 6, M.CALL, 3, SELF),
     rule(S.EXCLUSIVE, 3, M.BEFORE, 6, ALIEN | M.ACTION, 6, M.CALL, 2, SELF),
@@ -190,6 +208,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.OTHER_TOOL, 3, ALIEN | M.TOOL, 6, M.BROKEN),
     rule(S.OTHER_TOOL, 2, M.WHEN | M.BEFORE, 5, ALIEN, 12, M.MUST | M.PUT | M.CHANGE),
     rule(S.OTHER_TOOL, 3, FORCE, 5, M.CALL, 4, ALIEN),
+    rule(S.OTHER_TOOL, 3, M.PLEASE, 10, M.CALL, 4, ALIEN),
     rule(S.OTHER_TOOL, 3, ALIEN, 4, M.MUST, 4, M.CALL),
     rule(S.OTHER_TOOL, 3, FORCE, 5, M.SEND | M.PUT, 8, ALIEN),
     rule(S.OTHER_TOOL, 6, TRIGGER, 12, M.MUST | M.ALSO, 5, M.CALL, 4, ALIEN),
@@ -222,7 +241,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.OTHER_TOOL, 4, M.OTHER, 2, M.TOOL, 5, M.BROKEN),
     ban(S.OTHER_TOOL, 4, M.OTHER, 3, M.TOOL, 5, M.NOT, 4, M.CALL),
     rule(S.EXCLUSIVE, 4, M.MONOPOLY),
-    rule(S.EXCLUSIVE, 4, SELF, 3, M.MUST, 6, M.CALL, 3, M.BEFORE | M.FIRST, 3, M.ALL | M.OTHER, 2, M.OTHER | M.TOOL),
+    rule(S.EXCLUSIVE, 5, SELF, 3, M.MUST, 6, M.CALL, 3, M.BEFORE | M.FIRST, 3, M.ALL | M.OTHER, 2, M.OTHER | M.TOOL),
     near(S.SECRETS, 5, ALIEN, 4, M.PATH),
     rule(S.SECRETS, 4, M.MODEL, 8, ACT, 8, M.PATH),
     rule(S.SECRETS, 3, M.ALL | M.WHOLE, 2, M.SECRET, 8, M.SECRET),
@@ -244,6 +263,8 @@ RULES: tuple[Rule, ...] = (
     ban(S.UNCONFIRMED, 1, M.NOT, 3, M.ASK, 3, M.USER),
     rule(S.UNCONFIRMED, 3, M.IGNORE | M.DISABLE, 4, M.SAFEGUARD),
     rule(S.COMMAND, 3, M.RUN, 4, M.HARM),
+    rule(S.COMMAND, 4, M.MUST | M.PLEASE, 4, M.PRIVILEGE),
+    rule(S.REDIRECT, 4, M.WHEN | M.BEFORE, 6, M.ACTION | M.CALL, 6, M.CALL, 2, SELF, 3, M.CHANGE | M.ALTER, 5, M.CONTENT | M.DATA),
     rule(S.PERSISTENCE, 4, M.PUT | M.WRITE | M.CHANGE, 11, M.STEERING),
     rule(S.OUTPUT, 4, M.ALL | M.ALWAYS, 10, M.CLAIM, 3, M.FINE),
     rule(S.OUTPUT, 3, M.CLAIM, 4, M.FINE),
@@ -251,13 +272,13 @@ RULES: tuple[Rule, ...] = (
     rule(S.COMMAND, 4, M.READ, 6, M.SERVICE, 6, M.RUN | M.FOLLOW),
     rule(S.OUTPUT, 3, M.ALL | M.ALWAYS, 8, M.PROMOTE, 8, M.PRODUCT | M.SERVICE),
     # -- as other languages, whose order is free, put it
-    rule(S.EXCLUSIVE, 4, SELF, 3, M.MUST, 6, M.CALL, 3, M.BEFORE | M.FIRST, 3, M.ALL | M.OTHER, 2, M.OTHER | M.TOOL),
-    clauses(S.EXCLUSIVE, 4, M.OTHER, 4, M.TOOL, 8, M.NOT, 4, M.CALL),
-    clauses(S.EXCLUSIVE, 4, M.TOOL, 3, M.OTHER, 8, M.NOT, 4, M.CALL),
-    clauses(S.EXCLUSIVE, 4, M.OTHER, 4, M.TOOL, 8, M.CALL, 4, M.NOT),
+    rule(S.EXCLUSIVE, 5, SELF, 3, M.MUST, 6, M.CALL, 3, M.BEFORE | M.FIRST, 3, M.ALL | M.OTHER, 2, M.OTHER | M.TOOL),
+    clauses(S.EXCLUSIVE, 5, M.OTHER, 4, M.TOOL, 8, M.NOT, 4, M.CALL),
+    clauses(S.EXCLUSIVE, 5, M.TOOL, 3, M.OTHER, 8, M.NOT, 4, M.CALL),
+    clauses(S.EXCLUSIVE, 5, M.OTHER, 4, M.TOOL, 8, M.CALL, 4, M.NOT),
     rule(S.EXCLUSIVE, 4, M.MUST, 3, M.CALL, 3, SELF, 3, M.BEFORE, 4, M.OTHER),
-    clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 10, M.NOT, 5, M.CALL),
-    clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 10, M.CALL, 5, M.NOT),
+    clauses(S.OTHER_TOOL, 5, ALIEN, 5, M.BROKEN, 10, M.NOT, 5, M.CALL),
+    clauses(S.OTHER_TOOL, 5, ALIEN, 5, M.BROKEN, 10, M.CALL, 5, M.NOT),
     clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 6, M.CALL | M.INSTEAD, 4, SELF | M.INSTEAD),
     clauses(S.OTHER_TOOL, 4, ALIEN, 4, M.BROKEN, 6, M.INSTEAD, 6, M.CALL),
     rule(S.REDIRECT, 3, M.CHANGE, 4, M.RECIPIENT, 6, M.COVERT | M.QUIETLY),
@@ -265,15 +286,34 @@ RULES: tuple[Rule, ...] = (
     rule(S.REDIRECT, 3, M.COVERT | M.QUIETLY, 4, M.CHANGE, 4, M.RECIPIENT),
     rule(S.REDIRECT, 3, M.COVERT | M.QUIETLY, 4, M.RECIPIENT, 6, M.CHANGE),
     rule(S.REDIRECT, 3, M.RECIPIENT, 3, M.COVERT | M.QUIETLY, 6, M.CHANGE),
-    rule(S.REDIRECT, 5, M.RECIPIENT, 4, M.CHANGE, 6, M.SERVICE | M.NUMBER),
+    rule(S.REDIRECT, 5, M.RECIPIENT, 8, M.CHANGE, 6, M.SERVICE | M.NUMBER),
     rule(S.REDIRECT, 4, M.PUT | M.SEND | M.MUST, 4, M.SERVICE, 6, M.BLIND),
     rule(S.CONVERSATION, 3, M.SECRET, 5, M.IF, 10, M.TALK),
     rule(S.SECRETS, 3, M.ALL | M.WHOLE, 2, M.SECRET, 8, M.SECRET),
     rule(S.SECRETS, 3, M.PRETEXT, 12, M.PUT | M.SEND, 6, M.SECRET),
-    rule(S.CONVERSATION, 4, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 4, M.USER, 8, M.PUT | M.SEND),
-    rule(S.CONVERSATION, 4, M.WHOLE, 4, M.USER, 4, M.MESSAGES, 3, M.WHOLE),
+    rule(S.CONVERSATION, 5, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 4, M.USER, 8, M.PUT | M.SEND),
+    rule(S.CONVERSATION, 5, M.WHOLE, 4, M.USER, 4, M.MESSAGES, 3, M.WHOLE),
     rule(S.STUFFING, 1, ANY_FIELD, 5, M.PUT),
     ban(S.SECRECY, 4, M.TELL, 2, M.THIS_STEP, 2, M.NOT),
+    clauses(S.SECRECY, 4, M.TO_USER, 6, M.NOT, 4, M.TELL, strict=True),
+    clauses(S.SECRECY, 4, M.TO_USER, 4, M.TELL, 1, M.NOT, strict=True),
+    clauses(S.SECRECY, 4, M.TELL, 2, M.TO_USER, 2, M.NOT, strict=True),
+    near(S.OTHER_TOOL, 5, M.NOT, 3, M.CALL, 3, ALIEN, 4, M.BROKEN),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 8, M.MUST, 5, M.NOT, 4, M.CALL),
+    clauses(S.OTHER_TOOL, 4, ALIEN, 8, M.NOT, 3, M.MUST, 5, M.CALL),
+    near(S.REDIRECT, 5, ALIEN, 6, M.RECIPIENT, 8, M.SERVICE | M.NUMBER),
+    near(S.REDIRECT, 5, M.PUT | M.SEND, 4, M.SERVICE, 8, ALIEN),
+    near(S.SECRECY, 5, M.COVERT, 14, M.USER),
+    near(S.SECRETS, 4, M.MUST | M.PRETEXT, 6, M.WHOLE, 5, M.DATA | M.MESSAGES, 8, M.PERSONAL),
+    ban(S.SECRECY, 3, M.NOT, 2, M.TELL, 4, M.ACTION | M.CLAIM),
+    ban(S.SECRECY, 4, M.NOT, 2, M.TELL, 10, M.PATH),
+    ban(S.SECRECY, 3, M.NOT, 3, M.SHOW, 4, M.TALK),
+    clauses(S.SECRECY, 3, M.TALK, 4, M.NOT, 3, M.SHOW, strict=True),
+    near(S.REDIRECT, 5, M.SEND | M.PUT, 6, M.ALL, 3, M.DATA | M.MESSAGES, 6, M.SERVICE),
+    near(S.COMMAND, 5, M.DISABLE, 3, M.SAFEGUARD, 10, M.PRIVILEGE),
+    rule(S.OVERRIDE, 5, M.IGNORE, 4, M.RULES, 4, M.EARLIER),
+    near(S.SECRETS, 3, M.MUST, 8, M.PERSONAL),
+    rule(S.CONVERSATION, 4, M.PUT | M.SEND, 8, M.WHOLE, 8, M.TALK),
     rule(S.CONVERSATION, 4, M.USER, 3, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 6, M.PUT | M.SEND),
     rule(S.CONVERSATION, 4, M.PUT | M.SEND, 3, M.USER, 4, M.WHOLE | M.EARLIER, 6, M.CONTENT | M.MESSAGES),
     ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.USER, 3, M.CONSENT),
@@ -282,9 +322,9 @@ RULES: tuple[Rule, ...] = (
     clauses(S.UNCONFIRMED, 4, M.USER, 2, M.CONSENT, 2, M.NOT, 2, M.ASK),
     clauses(S.UNCONFIRMED, 4, M.USER, 2, M.CONSENT, 2, M.ASK, 1, M.NOT),
     clauses(S.UNCONFIRMED, 4, M.CONSENT, 2, M.USER, 2, M.NOT, 8, M.IGNORE),
-    clauses(S.REDIRECT, 4, ALIEN, 4, M.SEND | M.SENDS, 6, M.SERVICE),
+    clauses(S.REDIRECT, 5, ALIEN, 4, M.SEND | M.SENDS, 6, M.SERVICE),
     clauses(S.SECRECY, 3, M.QUIETLY | M.COVERT, 2, ALIEN),
-    rule(S.UNCONFIRMED, 3, M.IGNORE | M.DISABLE, 3, M.CONSENT),
+    rule(S.UNCONFIRMED, 3, M.DISABLE, 3, M.CONSENT),
     rule(S.COMMAND, 2, M.FIRST | M.MUST | M.PLEASE, 5, M.RUN, 6, M.SHELL),
     rule(S.COMMAND, 2, M.RUN, 4, M.FIRST, 6, M.SHELL),
     rule(S.PERSISTENCE, 4, M.STEERING, 6, M.PUT | M.WRITE),
@@ -297,50 +337,58 @@ _QUOTABLE = frozenset({S.OVERRIDE, S.SECRECY, S.SECRETS, S.COMMAND})
 """Signs in sentences that speak of attacks: those of scanners and lessons."""
 
 
-def rule_hits(sentence: Sequence[Word], order: str) -> Iterator[Hit]:
-    """Yield where the rules match a sentence in a language with this order of words."""
-    present = 0
-    for word in sentence:
-        present |= word.means
-    quoted = present & _QUOTED and present & _FOREIGN_WORD and not present & _ORDERED
-    for one in _possible(present):
-        if quoted and one.sign in _QUOTABLE:
-            continue
-        if one.free:
-            found = _together(one, sentence)
-        elif order == "forward" or one.clauses or not present & _FOREIGN_WORD:
-            found = _in_order(one, sentence)
-        elif not one.strict:
-            found = _together(one, sentence)
-        elif order == "backward":
-            found = _in_order(_reversed(one), sentence)
-        else:
-            found = [*_in_order(one, sentence), *_in_order(_reversed(one), sentence)]
-        for first, last in found:
-            if not one.strict or not _conditional(sentence, first, last):
-                yield Hit(sentence[first].start, sentence[last].end, one.sign, one.weight)
+def rule_hits(read: Sentences, order: Order) -> Iterator[Hit]:
+    """Yield where the rules match in the sentences of a text whose languages have this order of words."""
+    for sentence in read:
+        present = 0
+        for _, means in sentence:
+            present |= means
+        foreign = bool(present & _FOREIGN_WORD)
+        quoted = foreign and present & _QUOTED and not present & _ORDERED
+        for one in _possible(present):
+            if quoted and one.sign in _QUOTABLE:
+                continue
+            for first, last in _matches(one, sentence, order if foreign else "forward"):
+                yield Hit(*read.span(first, last), one.sign, one.weight)
+
+
+def _matches(one: Rule, words: Sequence[Word], order: Order) -> list[tuple[int, int]]:
+    """Return the numbers of the first and the last word of each match."""
+    if one.free or not (order == "forward" or one.clauses or one.strict):
+        return _together(one, words)
+    found = []
+    if order != "backward" or one.clauses:
+        found += _in_order(one, words)
+    if order != "forward" and not one.clauses:
+        found += _in_order(_reversed(one), words)
+    if one.strict and found:
+        conditions = [number for number, means in words if means & _IF and not means & _NOT]
+        found = [
+            (first, last)
+            for first, last in found
+            if not any(first - 2 <= number < last for number in conditions)
+        ]
+    return found
 
 
 def _in_order(one: Rule, words: Sequence[Word]) -> list[tuple[int, int]]:
-    """Return the first and the last word of each match, as numbers in the sentence. The latest beginning is the nearest."""
+    """Return the matches of a rule in its order. The latest beginning is the nearest."""
     found = []
     steps = one.steps
     final = len(steps) - 1
     last: list[tuple[int, int] | None] = [None] * (final + 1)
-    for number, word in enumerate(words):
-        means, place = word.means, word.place
+    for number, means in words:
         for at in range(final, -1, -1):
             meaning, gap = steps[at]
             if not means & meaning:
                 continue
+            begun = number
             if at:
                 before = last[at - 1]
-                if before is None or before[0] == place or place - before[0] > gap:
+                if before is None or before[0] == number or number - before[0] > gap:
                     continue
                 begun = before[1]
-            else:
-                begun = number
-            last[at] = (place, begun)
+            last[at] = (number, begun)
             if at == final:
                 found.append((begun, number))
                 break
@@ -350,22 +398,17 @@ def _in_order(one: Rule, words: Sequence[Word]) -> list[tuple[int, int]]:
 def _together(one: Rule, words: Sequence[Word]) -> list[tuple[int, int]]:
     """Return the matches of a rule in any order, within as many words as its gaps have together."""
     found = []
-    steps = one.steps
-    room = sum(gap for _, gap in steps) + 2
-    last = [-1] * len(steps)
-    for number, word in enumerate(words):
-        fitting = [at for at, (meaning, _) in enumerate(steps) if word.means & meaning]
+    room = sum(gap for _, gap in one.steps) + 2
+    last = [-1] * len(one.steps)
+    for number, means in words:
+        fitting = [at for at, (meaning, _) in enumerate(one.steps) if means & meaning]
         if not fitting:
             continue
-        last[min(fitting, key=lambda at: last[at])] = number
+        last[min(fitting, key=last.__getitem__)] = number
         first = min(last)
-        if first >= 0 and word.place - words[first].place <= room:
+        if first >= 0 and number - first <= room:
             found.append((first, number))
     return found
-
-
-def _conditional(words: Sequence[Word], first: int, last: int) -> bool:
-    return any(words[at].means & _IF and not words[at].means & _NOT for at in range(max(first - 1, 0), last))
 
 
 @lru_cache(512)
@@ -378,4 +421,18 @@ def _reversed(one: Rule) -> Rule:
 @lru_cache(8_192)
 def _possible(present: int) -> tuple[Rule, ...]:
     """Return the rules that a sentence with these meanings may match."""
-    return tuple(one for one in RULES if all(meaning & present for meaning, _ in one.steps))
+    found = []
+    for needed, rules in _by_need().items():
+        if needed & present:
+            found += [one for one in rules if all(meaning & present for meaning, _ in one.steps)]
+    return tuple(found)
+
+
+@cache
+def _by_need() -> dict[int, list[Rule]]:
+    """Return the rules by the meaning that the fewest others need: most sentences lack it."""
+    counts = Counter(meaning for one in RULES for meaning, _ in one.steps)
+    found: dict[int, list[Rule]] = {}
+    for one in RULES:
+        found.setdefault(min((meaning for meaning, _ in one.steps), key=counts.__getitem__), []).append(one)
+    return found

@@ -46,20 +46,21 @@ from tabane.guard.scanner.lookalikes import (
     KnownNames,
     disguised_words,
     lookalike,
+    backward_text,
     spaced_orders,
     undisguised,
     without_leet,
 )
-from tabane.guard.scanner.marks import MARKS
+from tabane.guard.scanner.marks import INSTALLER, MARKS
 from tabane.guard.scanner.rules import LONE_PATH, rule_hits
 from tabane.guard.scanner.sentences import (
     PARAGRAPH,
     SENTENCE_END,
     Names,
+    Sentences,
     camel_names,
     family,
     purpose,
-    sentences,
 )
 from tabane.guard.scanner.vocabulary import Meaning, folded, languages_of, unmarked, word_order
 from tabane.messages import Message, say
@@ -109,7 +110,7 @@ class DefinitionScanner:
         known = self._names(others)
         if siblings is not self._given:
             self._given, self._siblings = siblings, frozenset(map(str.lower, siblings))
-        read = _ReadDefinition(name, definition_texts(definition), server, known, self._siblings)
+        read = _ReadDefinition(name, definition_texts(definition), server, kind, known, self._siblings)
         found = list(read.findings())
         if kind in ("tool", "prompt"):
             found.extend(lookalike(server, name, known))
@@ -126,9 +127,10 @@ class _ReadDefinition:
     """The texts of a definition as a person sees them, in small letters, and what was hidden in them."""
 
     def __init__(
-        self, name: str, texts: DefinitionTexts, server: str, known: KnownNames, siblings: Collection[str]
+        self, name: str, texts: DefinitionTexts, server: str, kind: Kind, known: KnownNames, siblings: Collection[str]
     ) -> None:
-        self._name, self._texts = name, texts
+        self._texts = texts
+        self._marks = [one for one in MARKS if kind != "skill" or one is not INSTALLER]
         self._names = Names(
             name.lower(),
             frozenset(one.lower() for one in texts.names),
@@ -156,25 +158,36 @@ class _ReadDefinition:
         """Return the passage with the most evidence."""
         words = words_of(text) if words is None else words
         languages = languages_of(text, words)
-        order = word_order(languages)
-        hits = [
-            hit
-            for sentence in sentences(text, self._names, languages)
-            for hit in rule_hits(sentence, order)
-            if not self._is_ordinary(text, hit)
-        ]
-        hits += hits_of(text, [one for one in MARKS if one.may_be_in(text, words)])
+        self._names.written = self._whole if text is self.text else ""
+        read = Sentences(text, self._names, languages)
+        found = rule_hits(read, word_order(languages))
+        hits = [hit for hit in found if not self._is_ordinary(text, hit)]
+        if self._texts.names and text is self.text and not self._purpose & _TALKING:
+            hits += self._asked_names()
+        hits += hits_of(text, [one for one in self._marks if one.may_be_in(text, words)])
         return heaviest(text, [*hits, *stuffed(hits, self._asked)])
+
+    def _asked_names(self) -> Iterator[Hit]:
+        """Yield the parameters that by their name take what the model knows."""
+        for name in self._names.fields:
+            if name in CONTEXT_PARAMETERS and (at := self.text.find(name, self._asked)) >= 0:
+                yield Hit(at, at + len(name), Sign.CONVERSATION, MEDIUM)
 
     def _is_ordinary(self, text: str, hit: Hit) -> bool:
         """Return whether a hit says what a tool of this name is for, as one that sends speaks of what it sends.
 
         A path alone counts for less among parameters, where examples are.
         """
-        if hit.sign is Sign.SECRETS and hit.weight == LONE_PATH and " " not in (path := text[hit.start : hit.end]):
+        if (
+            hit.sign is Sign.SECRETS
+            and hit.weight == LONE_PATH
+            and " " not in (path := text[hit.start : hit.end])
+        ):
             return hit.start >= self._asked or any(word in path for word in self._names.family)
         if hit.sign is Sign.HANDLING:
             return bool(self._purpose & Meaning.SEND)
+        if hit.sign is Sign.CONVERSATION:
+            return hit.weight <= MEDIUM and bool(self._purpose & (Meaning.TALK | Meaning.MESSAGES))
         return hit.sign is Sign.SECRETS and hit.weight <= 4 and bool(self._purpose & Meaning.SECRET)
 
     def _seen(self, text: str) -> str:
@@ -222,24 +235,24 @@ class _ReadDefinition:
                     HIDDEN, "high", say("It contains encoded orders to the model."), excerpt_of(payload)
                 )
         least = max(MEDIUM, plain + 1)
-        backward = self.text[::-1] if len(_BACKWARD.findall(self.text)) >= 2 else None
-        disguised = next(
-            (
-                other
-                for other in (without_leet(self.text), backward)
-                if other is not None and self._weight(other).weight >= least
-            ),
-            None,
-        )
-        if disguised is None:
-            disguised = spaced_orders(self.text)
+        disguised = without_leet(self.text)
+        if disguised is not None and self._weight(disguised).weight < least:
+            disguised = None
+        disguised = disguised or spaced_orders(self.text) or backward_text(self.text)
         if disguised is not None:
             yield Finding(
                 HIDDEN, "high", say("It spells orders to the model in a disguise."), excerpt_of(disguised)
             )
 
 
-_BACKWARD = re.compile(r"\b(?:eht|dna|daer|dnes|yek|terces|resu|lla|elif|erongi|drowssap|nekot)\b")
+CONTEXT_PARAMETERS = frozenset(
+    "tools_list tool_list list_of_tools available_tools all_tools system_prompt systemprompt conversation_history"
+    " chat_history full_conversation conversation_context conversation_id_history chain_of_thought model_name_and_version"
+    " previous_messages message_history environment_variables env_vars all_env_vars process_env ssh_key private_key_content".split()
+)
+"""Names of parameters that take what only the model or its host knows."""
+
+_TALKING = int(Meaning.MODEL | Meaning.TALK | Meaning.PROMPT | Meaning.MESSAGES | Meaning.SECRET | Meaning.RUN)
 _CLOSING = ".!?\u3002)'\"\u201d"
 _MARKED = ("  ", "<", "*", "`")
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
-
 from tabane.guard.scanner.lookalikes import WELL_KNOWN
-from tabane.guard.scanner.vocabulary import Meaning, Vocabulary, languages_of, vocabulary
+from tabane.guard.scanner.vocabulary import Meaning, Vocabulary, vocabulary
 
 M = Meaning
 
@@ -43,6 +41,7 @@ _ANY_TOKENS = _token(
     _ENDS + r"|[。؟।]|[!?](?=[^\x00-\x7f])",
     rf"[{_UNSPACED}]+(?: (?=[\uac00-\ud7af])[{_UNSPACED}]+)*+|",
 )
+_UNLIKE_ASCII = frozenset(("ja", "zh", "ko", "hi", "ar"))
 _UNSPACED_WORD = re.compile(f"[{_UNSPACED}]")
 _END_SIGNS = frozenset(".!?;\n¶。؟।")
 
@@ -57,10 +56,10 @@ _KEY_FILE = re.compile(
 _KEY_NAME = re.compile(
     r"^\$?[a-z0-9]+(?:_[a-z0-9]+)*_(?:key|token|secret|password|passwd|credentials?|pat)s?$"
 )
-_SERVICE = re.compile(r"://|^(?:[\w-]{1,40}+\.){1,4}[a-z]{2,6}/\w|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|link|cloud)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}")
-_NUMBER = re.compile(
-    r"^\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}[a-z0-9]{10}"
+_SERVICE = re.compile(
+    r"://|^(?:[\w-]{1,40}+\.){1,4}[a-z]{2,6}/\w|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|link|cloud)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}"
 )
+_NUMBER = re.compile(r"^(?!\d{4}-\d\d)\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}[a-z0-9]{10}")
 """An account, a telephone number, a wallet or the name of a host."""
 _TOOL_NAME = re.compile(r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$|^[a-z]+(?:-[a-z]+)+_[a-z_]+$")
 _PLACE = re.compile(r"^(?:/(?:tmp|var|etc|home|root|usr|opt|dev|mnt|users|data)\b|~/|[a-z]:\\|\./)")
@@ -69,13 +68,8 @@ _STEERING = re.compile(
 )
 
 
-class Word(NamedTuple):
-    """A word that means something: its number in the text, where it is, and its meanings."""
-
-    place: int
-    start: int
-    end: int
-    means: int
+Word = tuple[int, int]
+"""A word that means something: its number in the text, and its meanings."""
 
 
 @dataclass(slots=True)
@@ -87,7 +81,8 @@ class Names:
     siblings: Collection[str] = ()
     foreign: Collection[str] = ()
     camel: Collection[str] = ()
-    family: Collection[str] = ()
+    family: frozenset[str] = frozenset()
+    written: str = ""
 
     def meaning(self, token: str) -> int:
         """Return what a word in the form of a tool's name is: a tool of another server, or of this one."""
@@ -123,10 +118,11 @@ _OF_MANY = frozenset(
 _CAMEL = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
 _TOOL_WORDS = frozenset(("tool", "function"))
 _FIELD_WORDS = frozenset(
-    ["parameter", "parameters", "argument", "arguments", "field", "fields", "option", "options", "column", "columns", "property", "value", "values", "flag"]
+    "parameter parameters argument arguments field fields option options column columns property value values"
+    " flag".split()
 )
-_PHRASE, _TOOL = int(M.PHRASE), int(M.TOOL_NAME)  # flags of enum are several times as slow as integers
-_NO_PHRASE, _NOT_OWN_FORMS = ~_PHRASE, ~int(M.TOOL_NAME | M.SECRET | M.KEY_NAME)
+_PHRASE, _TOOL, _END = int(M.PHRASE), int(M.TOOL_NAME), int(M.END)  # flags of enum are several times as slow as integers
+_NOT_OWN_FORMS = ~int(M.TOOL_NAME | M.SECRET | M.KEY_NAME)
 """What the form of a name says that is no news if the definition itself has the name."""
 
 
@@ -139,75 +135,123 @@ def camel_names(text: str) -> frozenset[str]:
     )
 
 
-def sentences(text: str, names: Names, languages: frozenset[str] | None = None) -> Iterator[list[Word]]:
-    """Yield the words that mean something of each sentence of a folded text."""
-    if languages is None:
-        languages = languages_of(text, frozenset(re.findall(r"\w+", text)))
-    words = vocabulary(languages)
-    known = _known(languages)
-    special = _special(names)
-    sentence: list[Word] = []
-    begun = place = 0
-    pattern = _TOKENS if text.isascii() else _ANY_TOKENS
-    tokens = list(pattern.finditer(text))
-    skip = 0
-    for number, found in enumerate(tokens):
-        token = found[0]
-        if token in _END_SIGNS or place - begun >= LONGEST_SENTENCE:
-            if sentence:
-                yield sentence
-                sentence = []
-            begun = place
-            if token in _END_SIGNS:
-                continue
-        if words.terms and _UNSPACED_WORD.match(token):
-            at = found.start()
-            last = 0
-            for start, end, means in words.terms_in(token):
-                place += 1 + min(4, (start - last) // 3)
-                sentence.append(Word(place, at + start, at + end, means))
-                last = end
-            place += 1
-            continue
-        place += 1
-        if skip:
-            skip -= 1
-            continue
-        means = known[token]
-        if token in special:
-            means = special[token] | (means & _NOT_OWN_FORMS)
-        elif means & _TOOL:
-            other = names.meaning(token)
-            if other == _TOOL and number + 1 < len(tokens) and tokens[number + 1][0] in _FIELD_WORDS:
-                other = int(M.FIELD)
-            means = other | (means & ~_TOOL)
-        elif "-" in token and token in names.foreign:
-            means = int(M.FOREIGN)
-        elif token in names.camel and number + 1 < len(tokens) and tokens[number + 1][0] in _TOOL_WORDS:
-            means = names.meaning(token)
-        if means & _PHRASE and (phrase := _phrase(words, tokens, number, token)):
-            skip, means = phrase
-            sentence.append(Word(place, found.start(), tokens[number + skip].end(), means))
-        elif means & _NO_PHRASE:
-            sentence.append(Word(place, found.start(), found.end(), means))
-    if sentence:
-        yield sentence
+class Sentences:
+    """The words that mean something in each sentence of a folded text."""
 
-
-def _phrase(
-    words: Vocabulary, tokens: Sequence[re.Match[str]], number: int, token: str
-) -> tuple[int, int] | None:
-    """Return how many more words the longest phrase that begins here has, and what it means."""
-    for rest, means in words.phrases.get(token, ()):
-        if number + len(rest) >= len(tokens):
-            continue
-        for at, word in enumerate(rest, number + 1):
-            there = tokens[at][0]
-            if there != word and not (word[-1:] == "*" and there.startswith(word[:-1])):
-                break
+    def __init__(self, text: str, names: Names, languages: frozenset[str]) -> None:
+        self._text, self._names = text, names
+        self._vocabulary = vocabulary(languages)
+        self._ends: dict[int, int] = {}
+        self._spans: list[tuple[int, int]] | None = None
+        self._pattern = _ANY_TOKENS if languages & _UNLIKE_ASCII else _TOKENS
+        if self._vocabulary.terms:
+            self._tokens, self._spans = _split(text, self._vocabulary)
         else:
-            return len(rest), means
-    return None
+            self._tokens = self._pattern.findall(text)
+        known = _known(languages)
+        self._means = list(map(known.__getitem__, self._tokens))
+        self._read_names()
+        self._join_phrases()
+
+    def span(self, first: int, last: int) -> tuple[int, int]:
+        """Return where the words with these numbers are in the text: the start of one, the end of the other."""
+        if self._spans is None:
+            self._spans = [found.span() for found in self._pattern.finditer(self._text)]
+        return self._spans[first][0], self._spans[self._ends.get(last, last)][1]
+
+    def __iter__(self) -> Iterator[list[Word]]:
+        begun, words = 0, list[Word]()
+        for number, means in enumerate(self._means):
+            if not means:
+                continue
+            if means == _END or number - begun > LONGEST_SENTENCE:
+                if words:
+                    yield words
+                    words = []
+                begun = number
+                if means == _END:
+                    continue
+            words.append((number, means))
+        if words:
+            yield words
+
+    def _read_names(self) -> None:
+        """Give their meanings to the names of the tool, of its parameters, and of other tools."""
+        tokens, means, names = self._tokens, self._means, self._names
+        special = _special(names)
+        for number, token in enumerate(tokens):
+            if token in special:
+                means[number] = special[token] | (means[number] & _NOT_OWN_FORMS)
+            elif means[number] & _TOOL:
+                means[number] = self._tool(number, token) | (means[number] & ~_TOOL)
+            elif token in names.camel and self._after(number) in _TOOL_WORDS:
+                means[number] = names.meaning(token)
+        if names.foreign and "-" in self._text:
+            for number, token in enumerate(tokens):
+                if "-" in token and token in names.foreign:
+                    means[number] = int(M.FOREIGN)
+
+    def _tool(self, number: int, token: str) -> int:
+        written = self._names.written
+        if written and not written[slice(*self.span(number, number))].islower():
+            return 0  # a name in capitals is a constant
+        means = self._names.meaning(token)
+        return int(M.FIELD) if means == _TOOL and self._after(number) in _FIELD_WORDS else means
+
+    def _after(self, number: int) -> str:
+        return self._tokens[number + 1] if number + 1 < len(self._tokens) else ""
+
+    def _join_phrases(self) -> None:
+        """Give the words of each phrase the meaning of the phrase. The longest one that begins first wins."""
+        means, until = self._means, 0
+        for number in [number for number, each in enumerate(means) if each & _PHRASE]:
+            if number < until:
+                continue
+            more, meaning = self._phrase(number)
+            if more:
+                means[number : number + more + 1] = [meaning, *[0] * more]
+                self._ends[number] = until = number + more
+                until += 1
+            else:
+                means[number] &= ~_PHRASE
+
+    def _phrase(self, number: int) -> tuple[int, int]:
+        """Return how many more words the longest phrase that begins here has, 0 if none, and what it means."""
+        tokens = self._tokens
+        for rest, means in self._vocabulary.phrases_of(tokens[number], self._after(number)):
+            there = tokens[number + 1 : number + 1 + len(rest)]
+            if len(there) == len(rest) and all(map(_fits, there, rest)):
+                return len(rest), means
+        return 0, 0
+
+
+def _fits(token: str, word: str) -> bool:
+    return token == word or (word[-1] == "*" and token.startswith(word[:-1]))
+
+
+def _split(text: str, words: Vocabulary) -> tuple[list[str], list[tuple[int, int]]]:
+    """Return the words of a text that is not all ASCII, and where they are.
+
+    Between words without blanks, empty ones stand for what means nothing, one for three characters.
+    """
+    tokens: list[str] = []
+    spans: list[tuple[int, int]] = []
+    for found in _ANY_TOKENS.finditer(text):
+        if not words.terms or not _UNSPACED_WORD.match(found[0]):
+            tokens.append(found[0])
+            spans.append(found.span())
+            continue
+        at = last = found.start()
+        for start, end in words.terms_in(found[0]):
+            gap = min(4, (at + start - last) // 3)
+            tokens += [""] * gap
+            spans += [(last, last)] * gap
+            tokens.append(found[0][start:end])
+            spans.append((at + start, at + end))
+            last = at + end
+        tokens.append("")
+        spans.append((last, last))
+    return tokens, spans
 
 
 def _special(names: Names) -> dict[str, int]:
@@ -230,11 +274,11 @@ class _Known(dict[str, int]):
 
     def __init__(self, words: Vocabulary) -> None:
         self._words = words
-        super().__init__(words.exact if not words.endless else {})
+        super().__init__(dict.fromkeys(_END_SIGNS, _END) | {"": 0})
 
     def __missing__(self, token: str) -> int:
         word = token.rstrip("'-+")
-        means = self._words.meaning(word) | _by_form(word)
+        means = self._words.terms.get(token) or self._words.meaning(word) | _by_form(word)
         if len(self) < MOST_REMEMBERED and len(token) <= _LONGEST_REMEMBERED:
             self[token] = means
         return means
@@ -256,7 +300,7 @@ def _by_form(token: str) -> int:
     if _SERVICE.search(token):
         return int(M.SERVICE)
     if _PATH.search(token):
-        return steering | int(M.PATH | M.KEY_FILE if _KEY_FILE.search(token) else M.PATH)
+        return steering | int(M.PATH | M.KEY_FILE | M.KEY_PATH if _KEY_FILE.search(token) else M.PATH)
     if steering:
         return steering
     if _KEY_NAME.search(token):

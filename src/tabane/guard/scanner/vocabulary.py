@@ -23,7 +23,7 @@ Meaning = IntFlag(
     "TELL KNOW HIDE COVERT QUIETLY READ PUT SEND WRITE DELETE RUN CALL CHANGE IGNORE FOLLOW ASK DISABLE PROMOTE CLAIM "
     "SECRET KEY_FILE FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT BLIND DATA ACTION "
     "CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM OVERRIDE QUOTED "
-    "PLEASE GRANTED MONOPOLY PERSONAL THEM ALTER SHOW SHELL SENDS PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD FOREIGN_WORD PHRASE END",
+    "PLEASE TO_USER PRIVILEGE GRANTED MONOPOLY PERSONAL THEM ALTER SHOW SHELL SENDS PATH KEY_PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD FOREIGN_WORD PHRASE END",
 )
 """Meanings of words, as flags: a word can have several. The last line is found by form, not in the files.
 
@@ -79,32 +79,38 @@ LANGUAGES: Mapping[str, Language] = {
     "es": Language(
         "forward", True,
         _often("el los las del una esta este esto estos que con por para sin su sus y se lo al un de cada"
-               " todo toda todos todas debe antes cuando desde sobre herramienta usuario archivo"),
+               " todo toda todos todas debe antes cuando desde sobre herramienta usuario archivo"
+               " usted ser cual hay nota campo texto datos"),
     ),
     "de": Language(
         "both", True,
-        _often("der das und den dem des ist sind nicht mit fur ein eine einen einem zu zum zur auf von vom im bei du"
-               " sie alle dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier einer"),
+        _often("die bitte sobald der das und den dem ist sind nicht mit fur ein eine einen einem zu zum zur auf von vom im bei "
+               " dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier einer"
+               " ins jeder jede jedes kann soll muss dann durch uber nutzer benutzer nachricht ohne bis ihre ihren dazu"),
     ),
     "fr": Language(
         "forward", True,
         _often("le la les des du une un cette cet ces ce dans au aux et pour sans sur tu vous votre"
-               " vos toute toutes tout est sont pas par qui que avec ici outil avant l qu de"),
+               " vos toute toutes tout est sont pas par qui que avec ici outil avant l qu de"
+               " ne se aucun chaque il elle ils champ fichier utilisateur comme ou jamais "),
     ),
     "pt": Language(
         "forward", True,
-        _often("o os ao da dos das uma um esta este que com por para sem seu sua seus em nos na nao e"
-               " ou se de aqui caso todo toda todas antes ferramenta usuario utilizador"),
+        _often("o os ao da dos das uma um esta este que por para sem seu sua seus em nos na nao "
+               " ou se de aqui caso todo toda todas antes ferramenta usuario utilizador"
+               " ser ela ele pela pelo mais quando sobre cada arquivo ficheiro campo texto deve"),
     ),
     "it": Language(
         "forward", True,
         _often("il lo la gli le dei della dello delle del al alla un una uno questo questa che con di"
-               " da non prima sono viene nel nella ogni qui per strumento utente l dell"),
+               " da non prima sono viene nel nella ogni qui per strumento utente l dell"
+               " suo sua dal dalla sul va anche come campo testo deve mai"),
     ),
 }  # fmt: skip
 """Languages besides English, whose words are looked for in every text."""
 
 _FEW = 2
+_ENGLISH = _often("the of to is for with and this that from are by be if or use get")
 
 _FOLDED = {
     code: plain
@@ -134,16 +140,30 @@ def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
     shared: dict[str, int] = {}
     for name, one in LANGUAGES.items():
         if isinstance(one.traces, frozenset):
-            shared[name] = len(one.traces & words)
+            shared[name] = len(one.traces & words) + len(_telling(name) & words)
         elif not plain and one.traces.search(text):
             found.add(name)
-    most = max(shared.values())
-    for name, count in shared.items():  # neighbors share many frequent words
-        if count >= _FEW and (count >= most / 3 or LANGUAGES[name].order == "both"):
+    least = _FEW if len(_ENGLISH & words) >= _FEW else 1
+    near = max(least, *(count / 3 for count in shared.values()))  # neighbors share many frequent words
+    for name, count in shared.items():
+        if count >= near or (count >= _FEW and LANGUAGES[name].order == "both"):
             found.add(name)
     if {"ja", "zh"} <= found and _MANY_KANA.search(text):
         found.discard("zh")
     return frozenset(found)
+
+
+@cache
+def _telling(name: str) -> frozenset[str]:
+    """Return the longer words of a language's file that English does not have: short texts lack frequent words."""
+    english = {*_ENGLISH_TOO, *(word for word, _ in _words("en"))}
+    return frozenset(
+        word for word, _ in _words(name) if len(word) >= _LONGER and word.isalpha() and word not in english
+    )
+
+
+_LONGER = 5
+_ENGLISH_TOO = _often("token tokens source sources client clients extension console discussion discussions executes adresse probleme")
 
 
 def word_order(languages: frozenset[str]) -> Order:
@@ -155,13 +175,17 @@ def word_order(languages: frozenset[str]) -> Order:
 _MANY_KANA = re.compile("(?:[\u3041-\u3096][^\u3041-\u3096]{0,12}){6}")
 
 
+Phrase = tuple[tuple[str, ...], int]
+"""The words of a phrase after its first one, and what it means."""
+
+
 class Vocabulary:
     """The words of English and of further languages, with what they mean."""
 
     def __init__(self, languages: Iterable[str]) -> None:
         self.exact: dict[str, int] = {}
         self.endless: dict[str, int] = {}
-        self.phrases: dict[str, list[tuple[tuple[str, ...], int]]] = {}
+        self._phrases: dict[tuple[str, str], list[Phrase]] = {}
         self.terms: dict[str, int] = {}
         self.arabic = False
         for name in ("en", *sorted(languages)):
@@ -174,7 +198,7 @@ class Vocabulary:
                 lengths.append(len(term))
         for lengths in self._by_first.values():
             lengths.sort(reverse=True)
-        for found in self.phrases.values():
+        for found in self._phrases.values():
             found.sort(key=lambda phrase: -len(phrase[0]))
 
     def _add(self, name: str) -> None:
@@ -186,13 +210,19 @@ class Vocabulary:
                 self.terms[word.replace("_", " ")] = self.terms.get(word.replace("_", " "), 0) | mask
             elif "_" in word and not word.startswith("_"):
                 first, *rest = word.split("_")
-                self.phrases.setdefault(first, []).append((tuple(rest), mask))
+                second = "" if rest[0].endswith("*") else rest[0]
+                self._phrases.setdefault((first, second), []).append((tuple(rest), mask))
                 self.exact[first] = self.exact.get(first, 0) | int(M.PHRASE)
             elif word.endswith("*"):
                 self.endless[word[:-1]] = self.endless.get(word[:-1], 0) | mask
             else:
                 known = self.exact.get(word, 0)
                 self.exact[word] = known | (means if known & ~int(M.PHRASE) else mask)
+
+    def phrases_of(self, first: str, second: str) -> list[Phrase]:
+        """Return the phrases that may begin with two words, the longest first."""
+        exact, endless = self._phrases.get((first, second), []), self._phrases.get((first, ""), [])
+        return exact + endless if endless else exact
 
     def meaning(self, token: str) -> int:
         """Return what a word means, 0 for nothing. It is in the form of ``folded``."""
@@ -222,14 +252,13 @@ class Vocabulary:
                 return means
         return 0
 
-    def terms_in(self, run: str) -> Iterator[tuple[int, int, int]]:
-        """Yield the words in a run without blanks: start, end and meaning. What lies between means nothing."""
+    def terms_in(self, run: str) -> Iterator[tuple[int, int]]:
+        """Yield where the words in a run without blanks are. What lies between means nothing."""
         at, size = 0, len(run)
         while at < size:
             for length in self._by_first.get(run[at], ()):
-                means = self.terms.get(run[at : at + length]) if at + length <= size else None
-                if means:
-                    yield at, at + length, means
+                if run[at : at + length] in self.terms and at + length <= size:
+                    yield at, at + length
                     at += length
                     break
             else:
@@ -247,7 +276,7 @@ def _words(name: str) -> tuple[tuple[str, int], ...]:
     if not path.exists():
         return ()
     for meaning, words in tomllib.loads(path.read_text("utf-8")).items():
-        flag = int(Meaning[meaning])
+        flag = 0 if meaning == "NOTHING" else int(Meaning[meaning])
         for word in folded(unmarked(words)).split():
             found[word] = found.get(word, 0) | flag
     return tuple(found.items())
