@@ -360,7 +360,26 @@ def rule_hits(read: Sentences, order: Order) -> Iterator[Hit]:
             if quoted and one.sign in _QUOTABLE:
                 continue
             for first, last in _matches(one, sentence, order if foreign else "forward"):
+                if foreign and one.sign in _DENIABLE and _is_denied(one, sentence, first, last):
+                    continue
                 yield Hit(*read.span(first, last), one.sign, one.weight)
+
+
+_DENIABLE = frozenset({S.SECRECY, S.SECRETS})
+_TELL, _KEPT, _TAKEN = int(M.TELL), int(M.SECRET), int(M.READ | M.SEND | M.PUT | M.THIS_STEP)
+
+
+def _is_denied(one: Rule, words: Sequence[Word], first: int, last: int) -> bool:
+    """Return whether a secret is not to be sent, or not to be told: honest texts ask for that."""
+    if one.sign is S.SECRETS:
+        return any(
+            means & _NOT and not means & _TAKEN and (0 < first - number <= 2 or 0 < number - last <= 1)
+            for number, means in words
+        )
+    between = 0
+    for number, means in words:
+        between |= means if first < number < last and not means & _TELL else 0
+    return one.strict and bool(between & _KEPT) and not between & _TAKEN
 
 
 def _matches(one: Rule, words: Sequence[Word], order: Order) -> list[tuple[int, int]]:
