@@ -77,34 +77,50 @@ LANGUAGES: Mapping[str, Language] = {
     "ar": Language("forward", True, re.compile("[\u0600-\u06ff]{2}")),
     "hi": Language("backward", True, re.compile("[\u0900-\u097f]{2}")),
     "es": Language(
-        "forward", True,
-        _often("el los las del una esta este esto estos que con por para sin su sus y se lo al un de cada"
-               " todo toda todos todas debe antes cuando desde sobre herramienta usuario archivo"
-               " usted ser cual hay nota campo texto datos"),
+        "forward",
+        True,
+        _often(
+            "el los las del una esta este esto estos que con por para sin su sus y se lo al un de cada "
+            "todo toda todos todas debe antes cuando desde sobre herramienta usuario archivo usted ser "
+            "cual hay nota campo texto datos"
+        ),
     ),
     "de": Language(
-        "both", True,
-        _often("die bitte sobald der das und den dem ist sind nicht mit fur ein eine einen einem zu zum zur auf von vom im bei "
-               " dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier einer"
-               " ins jeder jede jedes kann soll muss dann durch uber nutzer benutzer nachricht ohne bis ihre ihren dazu"),
+        "both",
+        True,
+        _often(
+            "die bitte sobald der das und den dem ist sind nicht mit fur ein eine einen einem zu zum zur "
+            "auf von vom im bei dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier "
+            "einer ins jeder jede jedes kann soll muss dann durch uber nutzer benutzer nachricht ohne bis "
+            "ihre ihren dazu"
+        ),
     ),
     "fr": Language(
-        "forward", True,
-        _often("le la les des du une un cette cet ces ce dans au aux et pour sans sur tu vous votre"
-               " vos toute toutes tout est sont pas par qui que avec ici outil avant l qu de"
-               " ne se aucun chaque il elle ils champ fichier utilisateur comme ou jamais "),
+        "forward",
+        True,
+        _often(
+            "le la les des du une un cette cet ces ce dans au aux et pour sans sur tu vous votre vos "
+            "toute toutes tout est sont pas par qui que avec ici outil avant l qu de ne se aucun chaque "
+            "il elle ils champ fichier utilisateur comme ou jamais"
+        ),
     ),
     "pt": Language(
-        "forward", True,
-        _often("o os ao da dos das uma um esta este que por para sem seu sua seus em nos na nao "
-               " ou se de aqui caso todo toda todas antes ferramenta usuario utilizador"
-               " ser ela ele pela pelo mais quando sobre cada arquivo ficheiro campo texto deve"),
+        "forward",
+        True,
+        _often(
+            "o os ao da dos das uma um esta este que por para sem seu sua seus em nos na nao ou se de "
+            "aqui caso todo toda todas antes ferramenta usuario utilizador ser ela ele pela pelo mais "
+            "quando sobre cada arquivo ficheiro campo texto deve"
+        ),
     ),
     "it": Language(
-        "forward", True,
-        _often("il lo la gli le dei della dello delle del al alla un una uno questo questa che con di"
-               " da non prima sono viene nel nella ogni qui per strumento utente l dell"
-               " suo sua dal dalla sul va anche come campo testo deve mai"),
+        "forward",
+        True,
+        _often(
+            "il lo la gli le dei della dello delle del al alla un una uno questo questa che con di da non "
+            "prima sono viene nel nella ogni qui per strumento utente l dell suo sua dal dalla sul va "
+            "anche come campo testo deve mai"
+        ),
     ),
 }  # fmt: skip
 """Languages besides English, whose words are looked for in every text."""
@@ -163,7 +179,9 @@ def _telling(name: str) -> frozenset[str]:
 
 
 _LONGER = 5
-_ENGLISH_TOO = _often("token tokens source sources client clients extension console discussion discussions executes adresse probleme")
+_ENGLISH_TOO = _often(
+    "token tokens source sources client clients extension console discussion discussions executes adresse probleme"
+)
 
 
 def word_order(languages: frozenset[str]) -> Order:
