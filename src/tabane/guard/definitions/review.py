@@ -115,6 +115,7 @@ class DefinitionScans:
         )
         rest = [one for one, is_long in zip(definitions, long, strict=True) if is_long]
         there = iter(await elsewhere.scan(server, rest, others, siblings) if rest else ())
+        here = iter(found)
         return [next(there if is_long else here) for is_long in long]
 
     async def close(self) -> None:

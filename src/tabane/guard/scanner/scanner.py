@@ -44,9 +44,9 @@ from tabane.guard.scanner.hidden_characters import (
 )
 from tabane.guard.scanner.lookalikes import (
     KnownNames,
+    backward_text,
     disguised_words,
     lookalike,
-    backward_text,
     spaced_orders,
     undisguised,
     without_leet,
@@ -127,7 +127,13 @@ class _ReadDefinition:
     """The texts of a definition as a person sees them, in small letters, and what was hidden in them."""
 
     def __init__(
-        self, name: str, texts: DefinitionTexts, server: str, kind: Kind, known: KnownNames, siblings: Collection[str]
+        self,
+        name: str,
+        texts: DefinitionTexts,
+        server: str,
+        kind: Kind,
+        known: KnownNames,
+        siblings: Collection[str],
     ) -> None:
         self._texts = texts
         self._marks = [one for one in MARKS if kind != "skill" or one is not INSTALLER]
@@ -174,7 +180,7 @@ class _ReadDefinition:
                 yield Hit(at, at + len(name), Sign.CONVERSATION, MEDIUM)
 
     def _is_ordinary(self, text: str, hit: Hit) -> bool:
-        """Return whether a hit says what a tool of this name is for, as one that sends speaks of what it sends.
+        """Return whether a hit says what a tool of this name is for: one that sends speaks of sending.
 
         A path alone counts for less among parameters, where examples are.
         """
@@ -246,13 +252,36 @@ class _ReadDefinition:
 
 
 CONTEXT_PARAMETERS = frozenset(
-    "tools_list tool_list list_of_tools available_tools all_tools system_prompt systemprompt conversation_history"
-    " chat_history full_conversation conversation_context conversation_id_history chain_of_thought model_name_and_version"
-    " previous_messages message_history environment_variables env_vars all_env_vars process_env ssh_key private_key_content".split()
+    [
+        "tools_list",
+        "tool_list",
+        "list_of_tools",
+        "available_tools",
+        "all_tools",
+        "system_prompt",
+        "systemprompt",
+        "conversation_history",
+        "chat_history",
+        "full_conversation",
+        "conversation_context",
+        "conversation_id_history",
+        "chain_of_thought",
+        "model_name_and_version",
+        "previous_messages",
+        "message_history",
+        "environment_variables",
+        "env_vars",
+        "all_env_vars",
+        "process_env",
+        "ssh_key",
+        "private_key_content",
+    ]
 )
 """Names of parameters that take what only the model or its host knows."""
 
-_TALKING = int(Meaning.MODEL | Meaning.TALK | Meaning.PROMPT | Meaning.MESSAGES | Meaning.SECRET | Meaning.RUN)
+_TALKING = int(
+    Meaning.MODEL | Meaning.TALK | Meaning.PROMPT | Meaning.MESSAGES | Meaning.SECRET | Meaning.RUN
+)
 _CLOSING = ".!?\u3002)'\"\u201d"
 _MARKED = ("  ", "<", "*", "`")
 
@@ -283,7 +312,7 @@ def _finding(text: str, passage: Passage) -> Finding:
 
 
 def _order_in(text: str, passage: Passage) -> tuple[int, int]:
-    """Return where the order is: the sentences of a passage if they are short, its weightiest sentence otherwise."""
+    """Return where the order is: the sentences of a passage if they are short, otherwise the weightiest."""
     spans = [(*_sentence_at(text, hit.start, hit.end), hit) for hit in passage.hits]
     start, end = min(span[0] for span in spans), max(span[1] for span in spans)
     if end - start <= MOST_EXCERPT:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
+
 from tabane.guard.scanner.lookalikes import WELL_KNOWN
 from tabane.guard.scanner.vocabulary import Meaning, Vocabulary, vocabulary
 
@@ -98,7 +99,7 @@ class Names:
 
 
 def family(server: str, name: str) -> frozenset[str]:
-    """Return the words of the names of a tool and its server that few others have: those of a family of tools."""
+    """Return the words of the names of a tool and its server that few others have."""
     return frozenset(_JOINTS.split(f"{server}_{name}".lower())) - _common() - _OF_MANY
 
 
@@ -118,16 +119,34 @@ _OF_MANY = frozenset(
 _CAMEL = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
 _TOOL_WORDS = frozenset(("tool", "function"))
 _FIELD_WORDS = frozenset(
-    "parameter parameters argument arguments field fields option options column columns property value values"
-    " flag".split()
+    [
+        "parameter",
+        "parameters",
+        "argument",
+        "arguments",
+        "field",
+        "fields",
+        "option",
+        "options",
+        "column",
+        "columns",
+        "property",
+        "value",
+        "values",
+        "flag",
+    ]
 )
-_PHRASE, _TOOL, _END = int(M.PHRASE), int(M.TOOL_NAME), int(M.END)  # flags of enum are several times as slow as integers
+_PHRASE, _TOOL, _END = (
+    int(M.PHRASE),
+    int(M.TOOL_NAME),
+    int(M.END),
+)  # flags of enum are several times as slow as integers
 _NOT_OWN_FORMS = ~int(M.TOOL_NAME | M.SECRET | M.KEY_NAME)
 """What the form of a name says that is no news if the definition itself has the name."""
 
 
 def camel_names(text: str) -> frozenset[str]:
-    """Return the words like ``sendMail`` of a text, in small letters: names of tools, if they are called so."""
+    """Return the words like ``sendMail`` of a text, in small letters: some are names of tools."""
     return (
         frozenset(map(str.lower, _CAMEL.findall(text)))
         if " tool" in text or " function" in text
@@ -265,7 +284,7 @@ def _special(names: Names) -> dict[str, int]:
 
 @cache
 def _common() -> frozenset[str]:
-    """Return the words of English: a parameter with such a name is no field, since most texts have the word."""
+    """Return the words of English: a parameter with such a name is no field, as most texts have it."""
     return frozenset(vocabulary(frozenset()).exact)
 
 

@@ -1,8 +1,8 @@
 """Words of many languages by what they mean: the files of ``words``, each read when a text has traces of it.
 
-A file lists the words of each meaning (``en.toml`` explains them). Meanings are the same in all languages, so that
-one set of rules (``rules``) serves all of them. What is the same in every language is found by its form: paths,
-addresses, names of tools and of keys.
+A file lists the words of each meaning (``en.toml`` explains them). Meanings are the same in all languages,
+so that one set of rules (``rules``) serves all of them. What is the same in every language is found by its
+form: paths, addresses, names of tools and of keys.
 """
 
 from __future__ import annotations
@@ -16,48 +16,38 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+_IN_FILES = (
+    "NOT MUST PLEASE ALWAYS WHEN IF BEFORE FIRST ALL ALSO INSTEAD ELSE PRETEXT"
+    " USER TO_USER THEM MODEL YOU AUTHORITY THIS_TOOL TOOL OTHER THIS_STEP"
+    " TELL SHOW KNOW HIDE COVERT QUIETLY READ PUT SEND SENDS WRITE DELETE RUN CALL CHANGE ALTER IGNORE FOLLOW"
+    " ASK DISABLE PROMOTE CLAIM GRANTED MONOPOLY PRIVILEGE"
+    " SECRET KEY_FILE PERSONAL FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT"
+    " BLIND DATA ACTION CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM SHELL OVERRIDE QUOTED"
+)
 Meaning = IntFlag(
     "Meaning",
-    "NOT MUST ALWAYS WHEN IF BEFORE FIRST ALL ALSO INSTEAD ELSE PRETEXT "
-    "USER MODEL YOU AUTHORITY THIS_TOOL TOOL OTHER THIS_STEP "
-    "TELL KNOW HIDE COVERT QUIETLY READ PUT SEND WRITE DELETE RUN CALL CHANGE IGNORE FOLLOW ASK DISABLE PROMOTE CLAIM "
-    "SECRET KEY_FILE FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT BLIND DATA ACTION "
-    "CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM OVERRIDE QUOTED "
-    "PLEASE TO_USER PRIVILEGE GRANTED MONOPOLY PERSONAL THEM ALTER SHOW SHELL SENDS PATH KEY_PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD FOREIGN_WORD PHRASE END",
+    f"{_IN_FILES} PATH KEY_PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD"
+    " FOREIGN_WORD PHRASE END",
 )
-"""Meanings of words, as flags: a word can have several. The last line is found by form, not in the files.
+"""Meanings of words, as flags: a word can have several. The last two lines are found by form.
 
-``FOREIGN`` is a tool of another server, ``SIBLING`` one of the same server, ``SELF`` the tool itself, ``TOOL_NAME``
-a name in the form of one. ``FOREIGN_WORD`` marks words of other languages than English, ``PHRASE`` words that
-phrases begin with, ``END`` the end of a sentence.
+``FOREIGN`` is a tool of another server, ``SIBLING`` one of the same server, ``SELF`` the tool itself,
+``TOOL_NAME`` a name in the form of one, ``OWN_FIELD`` a parameter of the tool. ``FOREIGN_WORD`` marks words of
+other languages than English, ``PHRASE`` words that phrases begin with, ``END`` the end of a sentence.
 """
 
 M = Meaning
 Order = Literal["forward", "backward", "both"]
 
-BY_FORM = (
-    M.PATH
-    | M.PLACE
-    | M.KEY_NAME
-    | M.SERVICE
-    | M.NUMBER
-    | M.TOOL_NAME
-    | M.FOREIGN
-    | M.SIBLING
-    | M.SELF
-    | M.OWN_FIELD
-)
-IN_FILES = frozenset(
-    one.name for one in Meaning if not one & (BY_FORM | M.FOREIGN_WORD | M.PHRASE | M.END) and one.name
-) | {"NOTHING"}
-"""The names of the meanings that files may have. ``NOTHING`` has phrases whose words are no sign."""
+IN_FILES = frozenset(_IN_FILES.split()) | {"NOTHING"}
+"""The names of the meanings that files may have. ``NOTHING`` is for phrases whose words would mean something."""
 
 
 class Language(NamedTuple):
     """A language with a file of words.
 
-    ``order`` is where a verb stands: "backward" if it comes last. ``blanks`` is whether words have blanks between
-    them. ``traces`` are an expression or frequent words, of which a text has two if it may be in the language.
+    ``order`` is where a verb stands: "backward" if it comes last. ``blanks`` is whether words have blanks
+    between them. ``traces`` are an expression, or frequent words of which a text in the language has some.
     """
 
     order: Order
@@ -180,7 +170,8 @@ def _telling(name: str) -> frozenset[str]:
 
 _LONGER = 5
 _ENGLISH_TOO = _often(
-    "token tokens source sources client clients extension console discussion discussions executes adresse probleme"
+    "token tokens source sources client clients extension console discussion discussions"
+    " executes adresse probleme"
 )
 
 
@@ -273,7 +264,7 @@ class Vocabulary:
         return 0
 
     def terms_in(self, run: str) -> Iterator[tuple[int, int]]:
-        """Yield where the words in a run without blanks are. What lies between means nothing."""
+        """Yield where the words in a run without blanks are."""
         at, size = 0, len(run)
         while at < size:
             for length in self._by_first.get(run[at], ()):
