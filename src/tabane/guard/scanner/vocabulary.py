@@ -238,8 +238,12 @@ class Vocabulary:
             if length <= len(token) and (more := self.endless.get(token[:length])):
                 means |= more
                 break
-        if means:
+        if means & ~int(M.PHRASE):
             return means
+        return means | self._bare(token)
+
+    def _bare(self, token: str) -> int:
+        """Return what a word means without the small words that are written together with it."""
         if "-" in token and (bare := _ENCLITICS.sub("", token)) != token:
             return self.meaning(bare)
         if "'" in token:
