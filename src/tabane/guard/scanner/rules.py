@@ -225,7 +225,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.REDIRECT, 4, TRIGGER, 6, ALIEN, 10, M.FIELD | M.RECIPIENT, 5, M.MUST | M.CHANGE),
     rule(S.REDIRECT, 6, TRIGGER, 6, M.ACTION | M.DATA, 10, M.FIELD | M.RECIPIENT, 5, M.MUST, 3, M.CHANGE | M.ALTER),
     rule(S.REDIRECT, 6, M.ALL, 3, M.ACTION, 6, M.FIELD | M.RECIPIENT, 4, M.MUST),
-    rule(S.REDIRECT, 4, M.FIELD | M.RECIPIENT | M.CONTENT | M.DATA, 4, M.MUST, 3, M.ALTER),
+    rule(S.REDIRECT, 4, M.FIELD | M.RECIPIENT, 4, M.MUST, 3, M.ALTER),
     rule(S.REDIRECT, 6, TRIGGER, 12, M.FIELD | M.RECIPIENT | M.CONTENT | M.DATA, 4, M.MUST, 3, M.ALTER),
     rule(S.REDIRECT, 4, M.ALL, 2, M.DATA, 2, M.MUST, 2, M.BEFORE),
     rule(S.OTHER_TOOL, 4, TRIGGER, 14, M.DELETE | M.SEND, 8, ALIEN),
@@ -267,7 +267,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.OUTPUT, 4, M.ALL | M.ALWAYS, 10, M.CLAIM, 3, M.FINE),
     rule(S.OUTPUT, 3, M.CLAIM, 4, M.FINE),
     rule(S.OUTPUT, 4, M.ALL | M.ALWAYS, 10, M.CLAIM | M.PROMOTE, 3, M.USER, 14, M.SERVICE | M.PRODUCT),
-    rule(S.COMMAND, 4, M.READ, 6, M.SERVICE, 6, M.RUN | M.FOLLOW),
+    rule(S.COMMAND, 3, M.READ, 6, M.SERVICE, 6, M.RUN | M.FOLLOW),
     rule(S.OUTPUT, 3, M.ALL | M.ALWAYS, 8, M.PROMOTE, 8, M.PRODUCT | M.SERVICE),
     # -- as other languages, whose order is free, put it
     clauses(S.EXCLUSIVE, 5, M.OTHER, 4, M.TOOL, 8, M.NOT, 4, M.CALL),
