@@ -134,6 +134,8 @@ RULES: tuple[Rule, ...] = (
     near(S.SECRETS, 4, MOVE, 3, M.KEY_FILE),
     rule(S.SECRETS, 4, M.PRETEXT, 4, M.PERSONAL),
     near(S.SECRETS, 3, M.SECRET, 6, M.PERSONAL),
+    rule(S.SECRETS, 3, MOVE, 14, M.PATH),
+    rule(S.SECRETS, 2, M.PATH),
     rule(S.SECRETS, LONE_PATH, M.PATH),
     rule(S.SECRETS, 2, M.READ | M.PUT | M.SEND, 12, M.SECRET),
     rule(S.SECRETS, 3, M.CONTENT, 4, M.KEY_NAME),
