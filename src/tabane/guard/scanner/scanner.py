@@ -75,6 +75,8 @@ _MARKS = str.maketrans({"*": None, "`": None, "\u2019": "'", "\u2018": "'", "\u2
 _JOINTS = re.compile(r"[_\-.]+|(?<=[a-z])(?=[A-Z])")
 
 _EXFILTRATING = frozenset({Sign.SECRETS, Sign.CONVERSATION})
+_PREFERRING = frozenset({Sign.EXCLUSIVE, Sign.ORDER, Sign.PRESSURE, Sign.STUFFING, Sign.HANDLING})
+"""Signs of a tool that wants to be preferred, as honest ones do, too."""
 _SHADOWING = frozenset({Sign.OTHER_TOOL, Sign.REDIRECT, Sign.EXCLUSIVE})
 
 
@@ -306,7 +308,8 @@ def _sentence(name: str) -> str:
 
 
 def _finding(text: str, passage: Passage) -> Finding:
-    severity: Severity = "high" if passage.weight >= HIGH else "medium"
+    severe = HIGH + 1 if passage.signs <= _PREFERRING else HIGH
+    severity: Severity = "high" if passage.weight >= severe else "medium"
     rule, message = _rule(passage)
     return Finding(rule, severity, message, excerpt_of(text, *_order_in(text, passage)))
 

@@ -63,6 +63,10 @@ _SERVICE = re.compile(
 _NUMBER = re.compile(r"^(?!\d{4}-\d\d)\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}[a-z0-9]{10}")
 """An account, a telephone number, a wallet or the name of a host."""
 _TOOL_NAME = re.compile(r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$|^[a-z]+(?:-[a-z]+)+_[a-z_]+$")
+_FIELD_NAME = re.compile(
+    r"^(?!(?:get|list|read|set|create|update|delete|send|find|search|fetch|lookup|check|resolve|change)_)"
+    r"\w{1,60}_(?:ids?|names?|types?|counts?|urls?|uri|dates?|at|by|size|limit|status|codes?|index|number|true|false)$"
+)
 _PLACE = re.compile(r"^(?:/(?:tmp|var|etc|home|root|usr|opt|dev|mnt|users|data)\b|~/|[a-z]:\\|\./)")
 _STEERING = re.compile(
     r"(?:^|/)(?:claude|agents|gemini|copilot-instructions)\.md$|\.cursorrules|\.(?:bash|zsh)rc$|\.(?:bash_)?profile$|authorized_keys|mcp\.json|claude_desktop_config|/etc/hosts|crontab|/etc/cron"
@@ -88,6 +92,8 @@ class Names:
     def meaning(self, token: str) -> int:
         """Return what a word in the form of a tool's name is: a tool of another server, or of this one."""
         if token in self.siblings:
+            return int(M.SIBLING)
+        if any(one.startswith(token) for one in self.siblings):
             return int(M.SIBLING)
         if token in self.foreign and (self.siblings or self.family.isdisjoint(token.split("_"))):
             return int(M.FOREIGN)
@@ -328,4 +334,4 @@ def _by_form(token: str) -> int:
         return int(M.NUMBER)
     if _PLACE.search(token):
         return int(M.PLACE)
-    return int(M.TOOL_NAME) if _TOOL_NAME.search(token) else 0
+    return int(M.TOOL_NAME) if _TOOL_NAME.search(token) and not _FIELD_NAME.search(token) else 0
