@@ -16,31 +16,29 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-_IN_FILES = (
-    "NOT MUST PLEASE ALWAYS WHEN IF BEFORE FIRST ALL ALSO INSTEAD ELSE PRETEXT"
-    " USER TO_USER THEM MODEL YOU AUTHORITY THIS_TOOL TOOL OTHER THIS_STEP"
-    " TELL SHOW KNOW HIDE COVERT QUIETLY READ PUT SEND SENDS WRITE DELETE RUN CALL CHANGE ALTER IGNORE FOLLOW"
-    " ASK DISABLE PROMOTE CLAIM GRANTED MONOPOLY PRIVILEGE"
-    " SECRET KEY_FILE PERSONAL FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT"
-    " BLIND DATA ACTION CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM SHELL OVERRIDE QUOTED"
-)
 Meaning = IntFlag(
     "Meaning",
-    f"{_IN_FILES} PATH KEY_PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD"
-    " FOREIGN_WORD PHRASE END",
+    "NOT MUST PLEASE ALWAYS WHEN IF BEFORE FIRST ALL ALSO INSTEAD ELSE PRETEXT "
+    "USER TO_USER THEM MODEL YOU AUTHORITY THIS_TOOL TOOL OTHER THIS_STEP "
+    "TELL SHOW KNOW HIDE COVERT QUIETLY READ PUT SEND SENDS WRITE DELETE RUN CALL CHANGE ALTER IGNORE FOLLOW "
+    "ASK DISABLE PROMOTE CLAIM GRANTED MONOPOLY PRIVILEGE "
+    "SECRET KEY_FILE PERSONAL FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT "
+    "BLIND DATA ACTION CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM SHELL OVERRIDE QUOTED "
+    "PATH KEY_PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD "
+    "FOREIGN_WORD PHRASE END",
 )
 """Meanings of words, as flags: a word can have several. The last two lines are found by form.
 
 ``FOREIGN`` is a tool of another server, ``SIBLING`` one of the same server, ``SELF`` the tool itself,
-``TOOL_NAME`` a name in the form of one, ``OWN_FIELD`` a parameter of the tool. ``FOREIGN_WORD`` marks words of
-other languages than English, ``PHRASE`` words that phrases begin with, ``END`` the end of a sentence.
+``TOOL_NAME`` a name in the form of one, ``OWN_FIELD`` a parameter of the tool. ``FOREIGN_WORD`` marks words
+of other languages than English, ``PHRASE`` words that phrases begin with, ``END`` the end of a sentence.
 """
 
 M = Meaning
 Order = Literal["forward", "backward", "both"]
 
-IN_FILES = frozenset(_IN_FILES.split()) | {"NOTHING"}
-"""The names of the meanings that files may have. ``NOTHING`` is for phrases whose words would mean something."""
+IN_FILES = frozenset(str(one.name) for one in Meaning if one < Meaning.PATH) | {"NOTHING"}
+"""Names of meanings in files. ``NOTHING`` is for phrases whose words would mean something."""
 
 
 class Language(NamedTuple):
@@ -161,7 +159,7 @@ def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
 
 @cache
 def _telling(name: str) -> frozenset[str]:
-    """Return the longer words of a language's file that English does not have: short texts lack frequent words."""
+    """Return the longer words of a language that English lacks: short texts have few frequent words."""
     english = {*_ENGLISH_TOO, *(word for word, _ in _words("en"))}
     return frozenset(
         word for word, _ in _words(name) if len(word) >= _LONGER and word.isalpha() and word not in english
