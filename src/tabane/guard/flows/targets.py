@@ -70,6 +70,9 @@ _ACCOUNTS = _words("iban account accounts phone phones telephone number wallet c
 _PATHS = _words(
     "path paths file files filename filenames filepath directory folder repo repos repository bucket"
 )
+_EVERYBODY = _words(
+    "link anyone public everyone everybody world all reader writer viewer editor 全員 公開 リンク"
+)
 _OWN_SIDE = _words("from sender author")
 _PROGRAMS = _words("command commands cmd code script sql program expression")
 _DELETING = re.compile(
@@ -83,7 +86,7 @@ _ACCOUNT = re.compile(r"[a-z]{2}\d{2}(?: ?[a-z0-9]){10,32}|\+?\d(?:[ ()/.-]?\d){
 _DOMAIN = re.compile(
     r"(?<![\w@./-])(?:[a-z0-9-]{1,63}\.){1,6}"
     r"(?:com|net|org|info|biz|io|dev|app|co|ai|me|xyz|site|online|top|link|shop|club|live|page|tech|cloud|ly|gl|"
-    r"gg|to|cc|tv|ws|su|ru|cn|jp|kr|tw|in|de|uk|fr|it|es|nl|eu|us|ca|au|br|ch|at|pl|se|no|fi|cz|ua|tk|ml|ga)"
+    r"example|gg|to|cc|tv|ws|su|ru|cn|jp|kr|tw|in|de|uk|fr|it|es|nl|eu|us|ca|au|br|ch|at|pl|se|no|fi|cz|ua|tk|ml|ga)"
     r"(?![\w-])(?:/[^\s\"'<>]*)?|(?<![\w@./-])(?:[a-z0-9-]{1,63}\.){1,6}[a-z]{2,24}/[^\s\"'<>]+",
     re.IGNORECASE,
 )
@@ -175,6 +178,8 @@ def _kind_of(value: str, words: set[str], role: Role) -> tuple[TargetOfCall | No
     if _ACCOUNT.fullmatch(value) and sum(map(str.isdigit, value)) >= 7 and role != "object":
         return "account", value
     if role == "recipient":
+        if folded(value) in _EVERYBODY or (value.isdigit() and len(value) < 4):
+            return None, value  # then what is shared decides; or so many guests
         if words & _CHANNELS:
             return "channel", value.lstrip("#")
         return ("account", value) if words & _ACCOUNTS else ("user", value.lstrip("@"))
@@ -223,8 +228,7 @@ def _chosen(
         reached = [target for target in own if target.kind in _REACHED]
         rest = [target for target in own if target in objects] or own
         return tuple(dict.fromkeys((*(reached or rest), *inside, *programs)))
-    done = [target for target in own if target.kind != "id"] or own
-    return tuple(dict.fromkeys((*done, *inside)))
+    return tuple(dict.fromkeys((*own, *inside)))
 
 
 def arguments_of(given: bytes, longest: int) -> Any:
