@@ -453,7 +453,7 @@ class TrailNames:
         fields = [field for name in names for field in self._fields.get(name, ())]
         if not leaves and self._stands_in_own(value, [text for _, text, _ in self._later]):
             return TargetNaming("nowhere")  # it was looked up afterwards: a text of others may describe it
-        if target.kind in ("id", "value", "path") or (not leaves and target.kind in ("user", "channel")):
+        if target.kind in ("id", "value", "path", "user") or (not leaves and target.kind == "channel"):
             for text, origin in self._texts:  # whoever praises a hotel may want it to be booked
                 if not target.inside and _stands_in(value, text):
                     return TargetNaming("text", origin.source, origin.tool)

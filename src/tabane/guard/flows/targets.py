@@ -155,6 +155,11 @@ def _of_leaf(name: str, value: str, role: Role) -> Iterator[Target]:
         yield Target("program", value[: 4 * LONGEST_TARGET], name)
         yield from _inside(name, value)
         return
+    if role == "content" and len(value) <= LONGEST_TARGET and "\n" not in value:
+        if "topic" in words and " " not in value:  # of a service that pushes messages
+            yield Target("channel", value, name)
+        elif "value" in words:
+            yield Target("value", value, name)
     if role == "content" or len(value) > LONGEST_TARGET or "\n" in value:
         yield from _inside(name, value)
         return
