@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from tabane.guard.flows.addresses import SPELLING, unescaped
-from tabane.guard.flows.targets import MAIL, Target, folded
+from tabane.guard.flows.targets import Target, folded, mails_in
 
 LONGEST_READ = 1 << 17
 """Bytes of texts of others that a trail keeps. If there are more, what is named nowhere is asked about."""
@@ -257,13 +257,13 @@ class _Parsed:
         author: Literal["none", "self", "other"] = "none"
         if authors:
             is_own = all(
-                each in _ME or each in self._own or set(MAIL.findall(each)) & self._own for each in authors
+                each in _ME or each in self._own or set(mails_in(each)) & self._own for each in authors
             )
             author = "self" if is_own or self._sent else "other"
         field = Field(author, kind in _RELATIONS, authors, self._text.source, self._text.tool)
         value = folded(text)
         self.fields.setdefault(value, []).append(field)
-        for address in MAIL.findall(value):
+        for address in mails_in(value):
             if address != value:
                 self.fields.setdefault(address, []).append(field)
 
@@ -356,7 +356,7 @@ class TrailNames:
             else:
                 (self._public if text.public else self._known).append(read)
             if text.role == "own" and _SELF.search(text.tool):
-                own.update(MAIL.findall(read))
+                own.update(mails_in(read))
                 own.update(re.findall(r"\b[a-z]{2}\d{2}[a-z0-9]{10,30}\b", read))
         self._own = frozenset(own)
         self._texts: list[tuple[str, KeptText]] = []
@@ -495,7 +495,7 @@ class TrailNames:
 
     def _knows_author(self, authors: tuple[str, ...]) -> bool:
         """Return whether the user named the author of a record: by each of its addresses, if it has any."""
-        return all(map(self._has, MAIL.findall(" ".join(authors)) or authors))
+        return all(map(self._has, mails_in(" ".join(authors)) or authors))
 
     def _disguised(self, target: Target, value: str, among: set[int] | None = None) -> KeptText | None:
         """Return the text of others that names a target in other words; one ``among`` these, if given."""

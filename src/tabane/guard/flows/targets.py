@@ -80,7 +80,8 @@ _DELETING = re.compile(
     r"deactivate|evict|kick|\bban|expel|archive|unshare|削除|消去|取消",
     re.IGNORECASE,
 )
-MAIL = re.compile(r"[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}")
+_MAIL_DOMAIN = re.compile(r"@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}")
+_MAIL_NAME = re.compile(r"[\w.+%-]{1,64}$")
 _MAIL_ALONE = re.compile(r"(?:[^<>@]{0,120}<)?([^\s<>@,;]{1,64}@[^\s<>@,;]{1,200})>?")
 _ACCOUNT = re.compile(r"[a-z]{2}\d{2}(?: ?[a-z0-9]){10,32}|\+?\d(?:[ ()/.-]?\d){6,24}", re.IGNORECASE)
 _DOMAIN = re.compile(
@@ -102,6 +103,16 @@ def folded(text: str) -> str:
     else:
         text = text.lower()
     return " ".join(text.split())
+
+
+def mails_in(text: str) -> list[str]:
+    """Return the mail addresses in a text, in their order."""
+    found = []
+    for domain in _MAIL_DOMAIN.finditer(text) if "@" in text else ():
+        start = domain.start()
+        if name := _MAIL_NAME.search(text[max(start - 64, 0) : start]):
+            found.append(name[0] + domain[0])
+    return found
 
 
 Roles = Callable[[str], Role]
@@ -201,8 +212,8 @@ def _kind_of(value: str, words: set[str], role: Role) -> tuple[TargetOfCall | No
 
 def _inside(name: str, text: str) -> Iterator[Target]:
     """Yield the addresses within a text."""
-    for found in MAIL.finditer(text):
-        yield Target("address", found[0], name, inside=True)
+    for mail in mails_in(text):
+        yield Target("address", mail, name, inside=True)
     seen: set[str] = set()
     for address in addresses_in(text):
         if (host := host_of(address)) not in seen:
