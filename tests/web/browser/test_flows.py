@@ -50,7 +50,7 @@ def test_what_was_read_appears_and_is_forgotten_and_a_pair_is_taken_back(
         trail.get_by_role("button", name="Forget what it read").press("Enter")
         expect(page.locator("#notices")).to_contain_text("1 client forgotten.")
         expect(trail).to_have_count(0)
-        assert not is_held(line)
+        assert not is_held(line, "ada@example.com")
         line.text("mail__read_inbox")
         web_home.must("policy", "allow", "mail>mail")
         expect(pairs).to_contain_text("After mail was read, calls of mail are made without asking.")

@@ -280,7 +280,7 @@ RULE = "flow"
 REPEAT = 1.0
 """Seconds for which a repetition of the last call is not noted again."""
 
-LONGEST_ARGUMENTS = 1 << 18
+LONGEST_ARGUMENTS = 1 << 17
 """Bytes of arguments that are read to see whom a call reaches. Longer ones are asked about."""
 
 MOST_KEPT = 16 << 20
