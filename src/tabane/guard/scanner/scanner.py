@@ -233,7 +233,12 @@ class _ReadDefinition:
             yield Finding(HIDDEN, severity, what, excerpt_of(" ".join(self._disguised)))
         passage = self._weight(self.text, self._words)
         if passage.weight >= MEDIUM:
-            yield _finding(self._whole, passage)
+            finding = _finding(self._whole, passage)
+            names = re.findall(r"[\w-]+", finding.excerpt.lower()) if finding.rule == SHADOWING else ()
+            if (tool := next((one for one in names if one in self._names.foreign), None)) is not None:
+                what = say("It tells the model how to use {tool}, a tool of another server.", tool=tool)
+                finding = replace(finding, message=what)
+            yield finding
         yield from self._encoded(passage.weight)
 
     def _encoded(self, plain: int) -> Iterator[Finding]:
