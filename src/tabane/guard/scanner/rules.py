@@ -304,6 +304,7 @@ RULES: tuple[Rule, ...] = (
     ban(S.SECRECY, 3, M.NOT, 2, M.TELL, 4, M.ACTION | M.CLAIM),
     ban(S.SECRECY, 4, M.NOT, 2, M.TELL, 10, M.PATH),
     ban(S.SECRECY, 3, M.NOT, 3, M.SHOW, 4, M.TALK),
+    near(S.REDIRECT, 5, M.CHANGE | M.ALTER, 6, M.SERVICE | M.NUMBER, 8, ALIEN),
     clauses(S.SECRETS, 4, M.TELL | M.CLAIM, 3, M.USER, 14, M.SECRET, 14, M.PUT | M.SEND),
     near(S.SECRETS, 4, M.READ, 6, M.TALK | M.DATA, 8, M.SECRET, 12, M.PUT),
     near(S.CHANNEL, 5, M.PERSONAL, 8, M.SEND, 8, M.SERVICE),
