@@ -251,7 +251,7 @@ class _ReadDefinition:
         disguised = without_leet(self.text)
         if disguised is not None and self._weight(disguised).weight < least:
             disguised = None
-        disguised = disguised or spaced_orders(self.text) or backward_text(self.text)
+        disguised = disguised or spaced_orders(self.text) or backward_text(self.text, self._words)
         if disguised is not None:
             yield Finding(
                 HIDDEN, "high", say("It spells orders to the model in a disguise."), excerpt_of(disguised)
