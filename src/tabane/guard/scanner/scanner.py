@@ -313,8 +313,10 @@ def _sentence(name: str) -> str:
 
 
 def _finding(text: str, passage: Passage) -> Finding:
-    severe = HIGH + 1 if passage.signs <= _PREFERRING else HIGH
-    severity: Severity = "high" if passage.weight >= severe else "medium"
+    severe = passage.weight >= HIGH
+    if passage.signs <= _PREFERRING:
+        severe = max(hit.weight for hit in passage.hits) > HIGH
+    severity: Severity = "high" if severe else "medium"
     rule, message = _rule(passage)
     return Finding(rule, severity, message, excerpt_of(text, *_order_in(text, passage)))
 
