@@ -235,6 +235,8 @@ RULES: tuple[Rule, ...] = (
     rule(S.COMMAND, 4, TRIGGER, 10, M.MUST | M.FIRST | M.ALSO, 4, M.RUN, 4, M.SHELL),
     rule(S.COMMAND, 4, TRIGGER, 10, M.MUST | M.FIRST | M.ALSO, 4, M.DELETE, 6, M.FILE | M.PATH | M.PLACE | M.DATA),
     # -- tools of other servers, which no honest text of this one names
+    near(S.REDIRECT, 4, ALIEN | M.SIBLING, 12, M.SERVICE | M.NUMBER, 6, M.PUT | M.SEND | M.CHANGE | M.ALTER | M.RECIPIENT),
+    rule(S.OTHER_TOOL, 4, TRIGGER, 16, M.SEND | M.DELETE | M.PUT, 12, ALIEN, 12, M.SERVICE | M.NUMBER),
     near(S.OTHER_TOOL, 4, M.FOREIGN),
     near(S.OTHER_TOOL, 6, M.FOREIGN, 12, ANY_STEERING),
     rule(S.OTHER_TOOL, 5, M.MODEL, 6, M.MUST, 4, M.CALL, 4, ALIEN),
