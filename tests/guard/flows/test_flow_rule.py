@@ -261,6 +261,14 @@ def test_who_is_named_nowhere_was_named_by_the_user() -> None:
     assert policy.naming("mail__send", to="ann@example.org") == ["nowhere"]
 
 
+def test_what_nobody_knows_the_text_of_may_have_named_anybody() -> None:
+    policy = Policy()
+    policy.read("mail__read")
+    assert policy.naming("mail__send", to="ann@example.org") == []
+    policy.rule.answered(CALLER, target("web__fetch"), b"{}", None)
+    assert policy.naming("mail__send", to="ann@example.org") == ["nowhere"]
+
+
 def test_after_a_restart_nobody_knows_who_named_a_recipient() -> None:
     policy = Policy()
     policy.read("mail__read")
