@@ -427,7 +427,8 @@ class FlowRule:
         trail = self.trails.use(key)
         if not result and result is None and bits & PRIVATE:
             trail.addresses.whole = False
-        if not result and (bits & UNTRUSTED or (result is None and not target.server and trail.untrusted)):
+        own = not target.server and target.kind != "list"  # lists of tools are no content
+        if not result and (bits & UNTRUSTED or (result is None and own and trail.untrusted)):
             trail.texts.whole = False  # nobody knows what it said
         read = trail.labels
         if not read & UNTRUSTED:
@@ -463,9 +464,10 @@ class FlowRule:
                 trail.addresses.write(unescaped(given.decode("utf-8", "replace")))
             if not bits & READ_LABELS:
                 source = target.server or target.source
-                if len(self._written) < MOST_WRITTEN:
+                keeps = not target.server or _KEEPING.search(target.name) or self._roles(target).memory
+                if keeps and len(self._written) < MOST_WRITTEN:  # a mail that is sent adds no contact
                     self._written[source] = None
-                if target.server and (_KEEPING.search(target.name) or self._roles(target).memory):
+                if keeps and target.server:
                     read = labels_read(self._counting(trail.key))
                     self._texts_written.note(source, given, read & READ_LABELS)
 
