@@ -453,9 +453,12 @@ class TrailNames:
         fields = [field for name in names for field in self._fields.get(name, ())]
         if not leaves and self._stands_in_own(value, [text for _, text, _ in self._later]):
             return TargetNaming("nowhere")  # it was looked up afterwards: a text of others may describe it
-        if target.kind == "id" and leaves and fields and not (deletes or target.inside):
-            if self._asked_field(target, fields, sink, deletes=deletes, leaves=leaves, clean=clean) is None:
-                return None  # an answer to somebody whom the user named, whatever else names the mail
+        answers = target.kind == "id" and leaves and fields and not (deletes or target.inside)
+        if (
+            answers
+            and self._asked_field(target, fields, sink, deletes=False, leaves=True, clean=clean) is None
+        ):
+            return None  # to somebody whom the user named, whatever else names the mail
         if target.kind in ("id", "value", "path", "user") or (not leaves and target.kind == "channel"):
             for text, origin in self._texts:  # whoever praises a hotel may want it to be booked
                 if not target.inside and _stands_in(value, text):

@@ -127,13 +127,7 @@ class _ReadDefinition:
     """The texts of a definition as a person sees them, in small letters, and what was hidden in them."""
 
     def __init__(
-        self,
-        name: str,
-        texts: DefinitionTexts,
-        server: str,
-        kind: Kind,
-        known: KnownNames,
-        siblings: Collection[str],
+        self, name: str, texts: DefinitionTexts, server: str, kind: Kind, known: KnownNames, siblings: Collection[str]
     ) -> None:
         self._texts = texts
         self._marks = [one for one in MARKS if kind != "skill" or one is not INSTALLER]
@@ -258,9 +252,7 @@ CONTEXT_PARAMETERS = frozenset(
 )
 """Names of parameters that take what only the model or its host knows."""
 
-_TALKING = int(
-    Meaning.MODEL | Meaning.TALK | Meaning.PROMPT | Meaning.MESSAGES | Meaning.SECRET | Meaning.RUN
-)
+_TALKING = int(Meaning.MODEL | Meaning.TALK | Meaning.PROMPT | Meaning.MESSAGES | Meaning.SECRET | Meaning.RUN)
 _CLOSING = ".!?\u3002)'\"\u201d"
 _MARKED = ("  ", "<", "*", "`")
 

@@ -121,11 +121,7 @@ _FIELD_WORDS = frozenset(
     "parameter parameters argument arguments field fields option options column columns property value values"
     " flag".split()
 )
-_PHRASE, _TOOL, _END = (
-    int(M.PHRASE),
-    int(M.TOOL_NAME),
-    int(M.END),
-)  # flags of enum are several times as slow as integers
+_PHRASE, _TOOL, _END = int(M.PHRASE), int(M.TOOL_NAME), int(M.END)  # flags of enum are several times as slow as integers
 _NOT_OWN_FORMS = ~int(M.TOOL_NAME | M.SECRET | M.KEY_NAME)
 """What the form of a name says that is no news if the definition itself has the name."""
 

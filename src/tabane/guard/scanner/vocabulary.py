@@ -163,9 +163,7 @@ def _telling(name: str) -> frozenset[str]:
 
 
 _LONGER = 5
-_ENGLISH_TOO = _often(
-    "token tokens source sources client clients extension console discussion discussions executes adresse probleme"
-)
+_ENGLISH_TOO = _often("token tokens source sources client clients extension console discussion discussions executes adresse probleme")
 
 
 def word_order(languages: frozenset[str]) -> Order:
