@@ -440,7 +440,8 @@ class FlowRule:
                 trail.addresses.know(address)
         if len(arguments) > 2:
             given = bytes(arguments[:LONGEST_ARGUMENTS])
-            self._keep(trail, KeptText("written" if poisoned else "said", given))
+            if poisoned or not trail.texts.is_full("said"):
+                self._keep(trail, KeptText("written" if poisoned else "said", given))
             if poisoned:
                 self._learn_written(trail, target, bits, read, given, fetch)
             elif bits & READ_LABELS or b"/" in given or b"www." in given:
@@ -490,7 +491,7 @@ class FlowRule:
             listing = fetch is None and bool(target.server) and self._roles(target).result == "records"
             homes = tuple(map(host_of, fetch.addresses)) if fetch is not None else ()
             self._keep(trail, KeptText("others", body, source, target.name, listing, homes=homes))
-        else:
+        elif poisoned or not trail.texts.is_full("own"):
             public = not (trusted and bits & PRIVATE)
             self._keep(
                 trail,
@@ -500,6 +501,8 @@ class FlowRule:
             self.trails.kept += addresses.keep(body.decode("utf-8", "ignore"))
             if self.trails.kept > MOST_KEPT:
                 self.trails.make_room(MOST_KEPT)
+        if not (b"/" in body or b"www." in body or (fetch is not None and b"](" in body)):
+            return
         if not (b"://" in body or b"www." in body or b"](" in body or b"\\/" in body):
             return
         text = unescaped(body.decode("utf-8", "ignore"))

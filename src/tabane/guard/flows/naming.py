@@ -89,6 +89,10 @@ class TrailTexts:
         self.version += 1
         return size
 
+    def is_full(self, role: TextRole) -> bool:
+        """Return whether there is no room for another text of that role."""
+        return self._sizes[role] >= _ROOM[role]
+
     @property
     def size(self) -> int:
         """The bytes that are kept."""
