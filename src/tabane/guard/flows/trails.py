@@ -404,7 +404,14 @@ def _note(sources: dict[str, str], source: str, tool: str) -> bool:
 
 
 TERMINAL = "tabane"
-"""The client of calls in a terminal. A program that an assistant starts there can make them too."""
+"""The client of calls in a terminal, alone or before the command, such as ``tabane tools call``.
+
+A program that an assistant starts there can make them too.
+"""
+
+
+def _is_terminal(key: TrailKey) -> bool:
+    return key.client == TERMINAL or key.client.startswith(f"{TERMINAL} ")
 
 
 class Trails:
@@ -442,11 +449,11 @@ class Trails:
 
         A call in a terminal counts what the assistants in its folder have read, and theirs what it has read.
         """
-        if not self._terminals and SPILLED not in self._trails and key.client != TERMINAL:
+        if not self._terminals and SPILLED not in self._trails and not _is_terminal(key):
             own = self.find(key)
             return (own,) if own is not None else ()
         found = [self.find(key), self.spilled()]
-        if key.client == TERMINAL:
+        if _is_terminal(key):
             found += [self.find(each) for each in self._trails if each != key and _is_near(each, key)]
         elif self._terminals:
             found += [self.find(each) for each in self._terminals if _is_near(each, key)]
@@ -471,7 +478,7 @@ class Trails:
     def _add(self, trail: Trail) -> None:
         key = trail.key
         self._trails[key] = self._latest = trail
-        if key.client == TERMINAL:
+        if _is_terminal(key):
             self._terminals[key] = None
         self._full.pop(key, None)
         self._full[key] = None
@@ -509,7 +516,7 @@ class Trails:
         if not trail.over(self.clock()):
             trail.empty()
             self._trails[trail.key], self._latest = trail, None
-            if trail.key.client == TERMINAL:
+            if _is_terminal(trail.key):
                 self._terminals[trail.key] = None
 
     def forget(self, fits: Callable[[TrailKey], bool]) -> int:
