@@ -104,6 +104,7 @@ def described_tool(tool: Tool) -> DescribedTool:
     hints = _annotations(tool.definition)
     found = tool.schema.get("properties")
     properties = found if isinstance(found, dict) else {}
+    meanings = (each.get("description") if isinstance(each, dict) else "" for each in properties.values())
     return DescribedTool(
         tool.name,
         tool.title,
@@ -112,13 +113,8 @@ def described_tool(tool: Tool) -> DescribedTool:
         _hint(hints, "readOnlyHint"),
         _hint(hints, "destructiveHint"),
         _hint(hints, "openWorldHint"),
-        tuple(map(_meaning, properties.values())),
+        tuple(text if isinstance(text, str) else "" for text in meanings),
     )
-
-
-def _meaning(schema: object) -> str:
-    found = schema.get("description") if isinstance(schema, dict) else None
-    return found if isinstance(found, str) else ""
 
 
 def _annotations(definition: bytes) -> dict[str, object]:
