@@ -11,6 +11,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from tabane.audit.redaction import ArgumentRedactor
+from tabane.hub.telemetry.live import HubLive
 from tests.audit.planted_secrets import PLANTED, Planted
 
 LIMIT = 8192
@@ -141,3 +142,12 @@ def test_what_is_no_secret_stays_readable() -> None:
         redactor = ArgumentRedactor(LIMIT)
         written = redactor.prepare(arguments).take()[0].decode()
         assert all(kept in written for kept in planted.kept)
+
+
+def test_what_a_person_is_shown_before_a_call_is_hidden_in_the_same_way() -> None:
+    nobody: Any = None
+    shown = HubLive(nobody, nobody, nobody, nobody)
+    for planted in PLANTED[::8]:
+        arguments = json.dumps({"t": planted.value}, ensure_ascii=False).encode()
+        text = shown.without_secrets(arguments)[0].decode()
+        assert [secret for secret in planted.secrets if secret in text] == []

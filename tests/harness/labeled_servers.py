@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+NOTES = [("save_note", "Saves a note.", ("text",)), ("read_notes", "Reads the user's notes.", ())]
+"""The tools of a server that keeps texts. It always gives back the same ones."""
+
 REPLAYED = str(Path(__file__).parents[1] / "harness" / "servers" / "replayed.py")
 
 TOOLS: dict[str, list[tuple[str, str, tuple[str, ...]]]] = {
@@ -33,7 +36,9 @@ def replayed(folder: Path, server: str, **keys: Any) -> dict[str, Any]:
             "description": description,
             "inputSchema": {"type": "object", "properties": {each: {"type": "string"} for each in given}},
         }
-        for name, description, given in TOOLS[server]
+        for name, description, given in TOOLS.get(server, NOTES)
     ]
-    file.write_text(json.dumps({"tools": tools, "results": {"read_inbox": ORDER}}))
+    results = {"read_inbox": ORDER, "read_notes": f"Monday: {ORDER}"}
+    prompts = {"prompts": {"newest": ORDER}} if server == "mail" else {}
+    file.write_text(json.dumps({"tools": tools, "results": results, **prompts}))
     return {"command": sys.executable, "args": [REPLAYED, str(file)], **keys}

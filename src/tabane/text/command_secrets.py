@@ -23,7 +23,8 @@ _FLAGS = {
     "-A": "snmpwalk snmpget snmpset snmpbulkwalk snmptrap",
     "-X": "snmpwalk snmpget snmpset snmpbulkwalk snmptrap",
     "-k": "openssl",
-    "-b": "curl",
+    "-P…": "zip unzip",
+    "-b": "curl gh",
     "--cookie": "curl",
     "--body": "gh",
 }

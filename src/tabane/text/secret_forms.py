@@ -37,7 +37,8 @@ _HINTS = (
     "parola", "haslo", "ssn", "social", "insurance", "ni num", "nino", "session", "sig", "login", "@",
     "hooks", "heslo",
     "card", "connection", "webhook", "verifier", "answer", "geheim", "kode", "salasana", "tan:", " tan ",
-    "seed", "log in", "sign in", "net use", " /p:", "add_user", "identified", ":*:", ":5432:", ":5433:",
+    "seed", "<<<",
+    "log in", "sign in", "net use", " /p:", "add_user", "identified", ":*:", ":5432:", ":5433:",
     ":6432:",
 )  # fmt: skip
 """A text in ASCII with a secret that is no long run and no card number contains one of these, or a flag."""
@@ -140,6 +141,7 @@ _LINK = lazy_pattern(
     r"/(?:reset|verif|confirm|invit|magic|activat|recover|unsubscribe)[\w-]{0,20}/([\w-]{16,500})",
     re.IGNORECASE,
 )
+_USER_AT = lazy_pattern(r"(?<![\w/.-])[\w.-]{1,60}:([^\s:/@\"'<>]{4,100})@[\w.-]{3,100}(?::\d|/)")
 _ORACLE = lazy_pattern(r"jdbc:oracle:\w{1,10}:[^\s/@]{1,100}/([^\s@]{1,200})@")
 _HOOKS = lazy_pattern(
     r"https?://(?:(?:hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)"
@@ -173,7 +175,9 @@ _PIPED = lazy_pattern(
     r"(?:chpasswd|passwd|sudo\s+(?:-\w+\s+){0,4}-\w*S|-\w*S\b|docker\s+login|gh\s+auth|podman\s+login"
     r"|cryptsetup|base64)"
 )
-_HERE = lazy_pattern(r"(?:login|token|passwd|password|auth|secret)[^\n<]{0,200}<<<\s*[\"']?([^\s\"']{3,200})")
+_HERE = lazy_pattern(
+    r"(?:login|kinit|token|passwd|password|auth|secret)[^\n<]{0,200}<<<\s*[\"']?([^\s\"']{3,200})"
+)
 _NET_USER = lazy_pattern(r"\bnet\s+user\s+\S{1,100}\s+([^\s/*]\S{0,100})", re.IGNORECASE)
 _USER_CALL = lazy_pattern(
     r"(?:auth|login|credentials?|connect|sign_?in"
@@ -186,11 +190,11 @@ _SEED = lazy_pattern(
 )
 _SENT = lazy_pattern(r"\bsend\s+(?:--\s+)?[\"']([^\"'\\\s]{3,100})\\[rn][\"']")
 _LOG_IN = lazy_pattern(
-    r"(?i)(?:log(?:ged)?[ -]?in|sign[ -]?in|logon|credentials?|creds|account|anmeld\w{0,3}|ログイン|登录"
-    r"|로그인)[^\n]{0,40}?[\s:：][\w.@+-]{2,60}\s?[/:]\s?"
-    r"([^\s/,;]{4,100})"
+    r"(?i)(?:パスワード|log(?:ged)?[ -]?in|sign[ -]?in|logon|credentials?|creds|account|anmeld\w{0,3}"
+    r"|ログイン|登录|로그인)[^\n]{0,40}?[\s:：はが][A-Za-z0-9._@+-]{2,60}\s?[/:]\s?([!-+.0-9<-~-]{4,100})"
 )
 _NET_USE = lazy_pattern(r"\bnet\s+use\s+(?:\w:\s+)?\\\\\S{1,200}\s+([^\s/*]\S{0,100})\s", re.IGNORECASE)
+_IDENTIFIED_BY = lazy_pattern(r"\bidentified\s+by\s+([^\s'\";,)]{3,200})", re.IGNORECASE)
 _IDENTIFIED = lazy_pattern(
     r"\b(?:identified\s+by|(?:encrypted\s+)?password)\s+(?:as\s+)?(['\"])(.{1,200}?)\1", re.IGNORECASE
 )
@@ -215,6 +219,8 @@ def secrets_of_forms(text: str) -> Iterator[Span]:
         if "@" in text:
             yield from (found.span(1) for found in _URL_PASSWORD.finditer(text))
             yield from (found.span(1) for found in _URL_TOKEN.finditer(text))
+    if "@" in text:
+        yield from (found.span(1) for found in _USER_AT.finditer(text) if is_random(found[1]))
     if "jdbc:oracle" in text:
         yield from (found.span(1) for found in _ORACLE.finditer(text))
 
@@ -254,6 +260,7 @@ _PATTERNS = (
     (_SEED, 1, ("seed", "wallet", "シード", "助记")),
     (_SENT, 1, ("send",)),
     (_SECURE, 1, ("securestring",)),
+    (_IDENTIFIED_BY, 1, ("identified",)),
     (_IDENTIFIED, 2, ("identified", "password '", 'password "')),
     (_PGPASS, 1, (":",)),
 )
@@ -298,7 +305,9 @@ _COMMON = re.compile(
     r"|oauth[\d.]*|sha-?\d+|utf-?\d+|md\d"
     r"|base\d+|[a-z]{1,4}\d{1,3}|[hre]s\d{3}|http/?[\d.]+|ipv[46]|\d+[a-z]{1,4}|x\.?509\w*|ed25519"
     r"|(?:[a-z]+-)?\d{1,3}(?:-[a-z]+)*"
-    r"|[a-z]+(?:[-_/.'’:][a-z]+)*\d{0,2}|https?://\S+|[\w.-]+\.(?:md|py|js|ts|json|ya?ml|toml|txt|html?"
+    r"|[a-z]+(?:[-_/.'’:][a-z]+)*|(?:step|option|version|field|item|line|page|user|test|table|column"
+    r"|python|level|part|figure|section|file|name|value|token|key|password|pass)s?[-_]?\d{1,3}"
+    r"|https?://\S+|[\w.-]+\.(?:md|py|js|ts|json|ya?ml|toml|txt|html?"
     r"|pem|key|env|go|rs|c|h|rb|sh)"
     r"|[\w./~-]*/[\w./~-]*|[A-Za-z]+\(.*|.*[(){}\[\]<>|].*|\$\w+|%\w+%|#\d+|@\w+|[A-Z]{2,10}-\d{1,6}"
     r"|[\w.+-]+@[\w.-]+\.\w+"

@@ -33,7 +33,7 @@ _SECRET = (
     r"|secret)_?(?:phrase|word)s?$"
     r"|(?:api|access|private|signing|encryption|decryption|master|ssh|account|auth|service|shared"
     r"|subscription|functions"
-    r"|license|licence|priv|wallet|webhook|hmac|consumer|ocp|deploy|gpg|pgp|root|admin)_?key(?:s|$|_)"
+    r"|license|licence|priv|recovery|wallet|webhook|hmac|consumer|ocp|deploy|gpg|pgp|root|admin)_?key(?:s|$|_)"
     r"|(?:^|_)tokens?(?:_|$)"
     r"|(?:access|auth|refresh|id|bearer|bot|api|session|csrf|xsrf|device|user|client|personal)tokens?$"
     r"|(?:^|_)(?:pass|passwd|pwd|pw|pat|pin|otp|totp|auth|jwt|bearer|cv[vc]2?|session_?id|csrf|creds?|mdp|ssn"

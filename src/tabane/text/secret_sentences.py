@@ -54,7 +54,7 @@ _QUALIFIERS = frozenset(_QUALIFIERS_TEXT.split())
 _OF_CODES = "your my door use gate alarm entry unlock enter lock safe login access sms time"
 _SPOKEN_NAMES = frozenset(
     (
-        *("ni number", "ni no", "nino", "login", "tan", "privkey"),
+        *("my key", "your key", "ni number", "ni no", "nino", "login", "tan", "privkey"),
         *(f"{word} code" for word in _OF_CODES.split()),
     )
 )
@@ -96,7 +96,8 @@ _CJK = lazy_pattern(
 )
 _BESIDE = re.compile(r"[ 　]{0,4}[\[【(（「]?(?P<value>[!-~]{4,})")
 _NEXT = re.compile(
-    r"[\"'`*)\]]{0,3}[ \t]{1,8}[\[【(（]?(?:no\.?[ \t]|number[ \t]|nr\.?[ \t]|#)?(?P<value>\S+)"
+    r"(?:['’]s\b|[\"'`*)\]>]){0,3}(?:[ \t]{1,8}|[—–])[\[【(（]?"
+    r"(?:no\.?[ \t]|number[ \t]|nr\.?[ \t]|#)?(?P<value>\S+)"
 )
 _NEXT_LINE = re.compile(r"[ \t]*\r?\n[ \t]*(?P<value>\S+)[ \t]*(?:\r?\n|\Z)")
 _TRAILING = ".,;:!?)]}'\"`*。、，！？」』）"
@@ -228,7 +229,9 @@ def _values_of(text: str, low: str, name: str, start: int, end: int) -> Iterator
         yield span
 
 
-_ELEMENT = lazy_pattern(r"(?:\s[^<>]{0,200})?>\s{0,20}(?:<!\[CDATA\[)?([^<>\]]{1,4000})")
+_ELEMENT = lazy_pattern(
+    r"(?:\s[^<>]{0,200})?>\s{0,20}(?:<[\w:]{1,40}>\s{0,20})?(?:<!\[CDATA\[)?([^<>\]]{1,4000})"
+)
 
 
 def _assigned(text: str, name: str, start: int, at: int) -> Iterator[Span]:
@@ -238,6 +241,9 @@ def _assigned(text: str, name: str, start: int, at: int) -> Iterator[Span]:
     if span is None:
         if not of_login and (pair := _USER_AND_PASSWORD.match(text, at)):
             yield pair.span(1)
+        below = _NEXT_LINE.match(text, at)
+        if below and is_random(below["value"]):
+            yield below.span("value")
         yield from _listed(text, name, at)
         return
     if span[0] == at:  # without quotation marks

@@ -13,7 +13,7 @@ import pytest
 
 from tabane.operations import Caller, Face
 from tabane.settings.table import APPROVAL_WAIT
-from tests.harness.labeled_servers import TOOLS, replayed
+from tests.harness.labeled_servers import ORDER, TOOLS, replayed
 from tests.harness.running_hub import Json, RunningHub, SocketClient, running_hub, text
 from tests.reader.pages import serve
 from tests.reader.site import Site, furnish, running
@@ -68,6 +68,13 @@ async def test_mail_is_not_sent_after_an_inbox_was_read_and_the_reason_says_what
         assert "mail__read_inbox" in why
         assert "tabane policy allow 'mail__send_email>a@b'" in why
         assert "tabane approve" in why
+
+
+async def test_a_prompt_is_what_the_tools_of_its_server_read(tmp_path: Path) -> None:
+    async with hub(tmp_path) as here:
+        line = await client(here)
+        assert "eve" in str(await line.result("prompts/get", {"name": "mail__newest"}))
+        assert "mail__newest" in await held(line, "mail__send_email", to="eve@example.com")
 
 
 async def test_call_tool_is_no_way_around(tmp_path: Path) -> None:
@@ -233,6 +240,22 @@ async def test_a_document_written_after_mail_was_read_stays_untrusted(tmp_path: 
         await again.call("get_document", filepath="copied.md")
         [trail] = (await person(here, "list_flow_trails", client="again"))["results"]
         assert trail["untrusted"] == {"documents": "document copied.md"}
+
+
+@pytest.mark.heavy("hubs and servers as processes")
+async def test_a_note_of_a_server_keeps_the_labels_of_its_writer_for_the_next_hub(tmp_path: Path) -> None:
+    servers = {name: replayed(tmp_path, name) for name in ("mail", "notes")}
+    for wrote in (False, True):
+        async with running_hub(tmp_path / "home", servers, approval_wait=0) as here:
+            reader = await client(here, f"reader {wrote}")
+            await reader.call("notes__read_notes")
+            assert (await held(reader, "mail__send_email", to="a@b") != "") is wrote
+            writer = await client(here, "writer")
+            await writer.call("mail__read_inbox")
+            await writer.call("notes__save_note", text=ORDER)
+    file = tmp_path / "home" / "flow-written.jsonl"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert "eve" not in file.read_text()
 
 
 async def test_a_pair_is_allowed_and_taken_back(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def letter(
 
 def test_the_whole_letter() -> None:
     wanted = approval(
-        {"body": "Dear Bob,\nhello", "subject": "Hi", "to": "bob@example.com", "password": "[hidden]"},
+        {"body": "Dear Bob,\nhello", "subject": "Hi", "to": "bob@example.com", "password": "***"},
         pairs=("mail__send_email>bob@example.com",),
         trail=ApprovalTrail({"files": "files__read_file"}, {"pages": "read_url_content"}, 1.0),
         targets=(JudgedTarget("address", "bob@example.com", "to", "text", "pages", "read_url_content"),),
@@ -73,7 +73,7 @@ def test_the_whole_letter() -> None:
         "\n"
         "    to: bob@example.com\n"
         "    subject: Hi\n"
-        "    password: [hidden]\n"
+        "    password: (hidden, because it looks like a password or a key)\n"
         "    body:\n"
         "      | Dear Bob,\n"
         "      | hello\n"
@@ -156,12 +156,14 @@ def test_a_parameter_that_reaches_somebody_is_shown_as_a_recipient() -> None:
         ),
         (("mail__send_email>-",), ["calls of mail__send_email that name nothing are made"]),
         (("mail__send_email>a, or anybody",), ['for "a, or anybody" are made']),
+        (("mail__send_email>hooks.example/services/t0ken",), ['for "***" are made']),
         (("pages>mail", "pages>files"), ["After web pages was read, calls of mail", "calls of files are"]),
         ((), []),
     ],
 )
 def test_it_says_what_is_allowed_from_now_on(pairs: tuple[str, ...], said: list[str]) -> None:
-    remember = letter(approval({}, pairs=pairs)).remember
+    given = {"to": ["a@b.example", "c@d.example"], "cc": "a, or anybody", "url": "***"}
+    remember = letter(approval(given, pairs=pairs)).remember
     assert len(remember) == len(said)
     assert all(words in line for words, line in zip(said, remember, strict=True))
 
@@ -201,7 +203,10 @@ def test_no_value_looks_like_a_part_of_the_letter(arguments: dict[str, Any], col
         {"folder": "/home\n- Approve: safe"},
         {"targets": (JudgedTarget("address", "a@b.example\n! safe", "to", "text", "m\n! x", "t\n! y"),)},
         {"trail": ApprovalTrail({}, {"mail": "tool\n! safe"})},
-        {"pairs": ("mail__send_email>a@b.example\n- Approve: x",)},
+        {
+            "pairs": ("mail__send_email>a@b.example\n- Approve: x",),
+            "targets": (JudgedTarget("id", "a@b.example\n- approve: x"),),
+        },
         {"binding": ApprovalBinding("local", "mail__send\n! safe", "mail")},
     ],
 )

@@ -30,6 +30,7 @@ from tabane.guard.approvals.argument_fields import (
 )
 from tabane.messages import Lang, Message, say
 from tabane.operations.door import JudgedTarget
+from tabane.text.secret_values import HIDDEN
 from tabane.text.units import duration_text
 
 WHOLE = Budget(100_000, 400)
@@ -291,7 +292,12 @@ def _named_before(target: JudgedTarget) -> Message:
 def _remembered(approval: Approval) -> Iterator[Message]:
     """Yield what is allowed from now on with the pairs of an approval: its tool and what it reaches."""
     parts = [pair.partition(">") for pair in approval.pairs]
-    own = [target for tool, _, target in parts if tool == approval.binding.tool]
+    known = " ".join((approval.arguments, *(target.value for target in approval.targets))).casefold()
+    own = [  # a target with a secret is not among what is shown
+        target if target == "-" or target in known else HIDDEN
+        for tool, _, target in parts
+        if tool == approval.binding.tool
+    ]
     tool = _name(approval.binding.tool)
     if own == ["-"]:
         yield say("Allow from now on: calls of {tool} that name nothing are made without asking.", tool=tool)

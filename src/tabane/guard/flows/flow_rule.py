@@ -429,7 +429,9 @@ class FlowRule:
             trail.addresses.whole = False
         if not result and (bits & UNTRUSTED or (result is None and not target.server and trail.untrusted)):
             trail.texts.whole = False  # nobody knows what it said
-        read = labels_read(self._counting(key))
+        read = trail.labels
+        if not read & UNTRUSTED:
+            read = labels_read(self._counting(key))
         poisoned = bool(read & UNTRUSTED)
         fetch = fetch_of(target, bits, arguments, self._sent) if bits & EXTERNAL else None
         if fetch is not None and caller.approval:
@@ -463,6 +465,7 @@ class FlowRule:
                 if len(self._written) < MOST_WRITTEN:
                     self._written[source] = None
                 if target.server and (_KEEPING.search(target.name) or self._roles(target).memory):
+                    read = labels_read(self._counting(trail.key))
                     self._texts_written.note(source, given, read & READ_LABELS)
 
     def _keep(self, trail: Trail, text: KeptText) -> None:

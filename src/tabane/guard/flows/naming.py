@@ -278,20 +278,24 @@ def _strings(value: Any) -> Iterator[str]:
 # -- comparing ---------------------------------------------------------------------------------------
 
 _NOT_ALNUM = bytes(byte for byte in range(128) if not chr(byte).isalnum())
-_SPOKEN = re.compile(
-    r"\b(?:dot|point|period|full stop|at|hyphen|dash|minus|underscore|slash|colon|plus|followed by|then|and|"
-    r"space)\b|ドット|アットマーク|アット|ハイフン|点"
+_ALNUM_OR_SPACE = bytes(byte if byte > 127 or chr(byte).isalnum() else 32 for byte in range(256))
+_SPOKEN = _words(
+    "dot point period full stop at hyphen dash minus underscore slash colon plus followed by then and space"
 )
+_SPOKEN_UNSPACED = ("ドット", "アットマーク", "アット", "ハイフン", "点")
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{12,400}={0,2}")
 _HEX_PAIRS = re.compile(r"(?<![0-9A-Za-z])(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[ ,:]?){8,200}(?![0-9A-Za-z])")
 _MOST_TOKENS = 300
-_NATO = {word: word[0] for word in SPELLING if word not in ("dot", "dash")} | {
-    word: str(digit)
-    for digit, word in enumerate(
-        ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-    )
-}
-_NATO_WORD = re.compile(rf"\b(?:{'|'.join(_NATO)})\b")
+_NATO = (
+    {"x": "x"}
+    | {word: word[0] for word in SPELLING if word not in ("dot", "dash")}
+    | {
+        word: str(digit)
+        for digit, word in enumerate(
+            ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+        )
+    }
+)
 _COMMON = _words(
     "gmail googlemail hotmail outlook yahoo icloud live proton protonmail mail email info support team "
     "office admin contact hello sales service help noreply reply news example test http https html www "
@@ -549,11 +553,17 @@ def _telling_parts(target: Target, value: str) -> tuple[str, ...]:
 
 
 def _spellings(text: str, raw: str) -> Iterator[str]:
-    yield compact(text)
-    yield compact(_SPOKEN.sub(" ", text))
-    letters = [_NATO[word] for word in _NATO_WORD.findall(text.replace("x-ray", "xray"))[:2_000]]
-    if len(letters) > 3:
-        yield "".join(letters)
+    """Yield the letters and digits of a text, read in each way that hides an address."""
+    ascii_words = text.encode().translate(_ALNUM_OR_SPACE).decode().split() if text.isascii() else None
+    words = ascii_words if ascii_words is not None else _ALNUM.findall(text)
+    yield "".join(words)
+    spoken = "".join([word for word in words if word not in _SPOKEN])
+    if not text.isascii():
+        for term in _SPOKEN_UNSPACED:
+            spoken = spoken.replace(term, "")
+    yield spoken
+    if len(_NATO.keys() & words) > 2:
+        yield "".join([_NATO[word] for word in words if word in _NATO])
     decoded = list(_decoded(raw))
     if decoded:
         yield " ".join(decoded)
@@ -567,7 +577,8 @@ def _decoded(raw: str) -> Iterator[str]:
         token = found[0]
         if token.isalpha() and (token.islower() or token[1:].islower()):
             continue
-        for decode in (base64.urlsafe_b64decode, base64.b32decode):
+        alone = token.isupper() and not token[0].isdigit()  # base32 has capitals alone
+        for decode in (base64.urlsafe_b64decode, base64.b32decode)[: 2 if alone else 1]:
             body = token.rstrip("=").replace("+", "-").replace("/", "_")
             with contextlib.suppress(ValueError):
                 yield compact(

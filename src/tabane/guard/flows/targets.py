@@ -20,7 +20,7 @@ from tabane.guard.flows.tool_roles import Role
 from tabane.operations.door import TargetOfCall
 from tabane.servers.labels import DESTRUCTIVE, EXTERNAL
 
-MOST_TARGETS = 64
+MOST_TARGETS = 32
 """Targets that are compared. A call with more of them is asked about as a whole."""
 
 LONGEST_TARGET = 300
@@ -90,7 +90,6 @@ _DOMAIN = re.compile(
 _PLAIN = re.compile(r"[\d\s:.,/TZ+-]*|true|false|yes|no|none|null|[a-z]{1,2}", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[./]\d\d?[./]\d{4}|\d\d?:\d\d")
 _UNSEEN = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u206a-\u206f\ufeff]")
-_BLANKS = re.compile(r"\s+")
 
 
 def folded(text: str) -> str:
@@ -99,7 +98,7 @@ def folded(text: str) -> str:
         text = _UNSEEN.sub("", unicodedata.normalize("NFKC", text)).casefold()
     else:
         text = text.lower()
-    return _BLANKS.sub(" ", text).strip()
+    return " ".join(text.split())
 
 
 Roles = Callable[[str], Role]

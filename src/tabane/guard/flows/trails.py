@@ -422,6 +422,7 @@ class Trails:
         self._trails: dict[TrailKey, Trail] = {}
         self._full: dict[TrailKey, None] = {}
         self._terminals: dict[TrailKey, None] = {}
+        self._latest: Trail | None = None
 
     def __iter__(self) -> Iterator[Trail]:
         now = self.clock()
@@ -441,6 +442,9 @@ class Trails:
 
         A call in a terminal counts what the assistants in its folder have read, and theirs what it has read.
         """
+        if not self._terminals and SPILLED not in self._trails and key.client != TERMINAL:
+            own = self.find(key)
+            return (own,) if own is not None else ()
         found = [self.find(key), self.spilled()]
         if key.client == TERMINAL:
             found += [self.find(each) for each in self._trails if each != key and _is_near(each, key)]
@@ -450,7 +454,10 @@ class Trails:
 
     def use(self, key: TrailKey) -> Trail:
         """Return the trail of a caller that makes a call now; a new one if there is none."""
-        now = self.clock()
+        now, trail = self.clock(), self._latest
+        if trail is not None and trail.key is key and 0 <= now - trail.used <= IDLE:
+            trail.used = now
+            return trail
         trail = self._trails.pop(key, None)
         if trail is None or trail.over(now):
             if trail is not None:
@@ -463,7 +470,7 @@ class Trails:
 
     def _add(self, trail: Trail) -> None:
         key = trail.key
-        self._trails[key] = trail
+        self._trails[key] = self._latest = trail
         if key.client == TERMINAL:
             self._terminals[key] = None
         self._full.pop(key, None)
@@ -483,7 +490,7 @@ class Trails:
                 self._trails[SPILLED] = spilled
 
     def _remove(self, key: TrailKey) -> Trail:
-        trail = self._trails.pop(key)
+        trail, self._latest = self._trails.pop(key), None
         self._full.pop(key, None)
         self._terminals.pop(key, None)
         self.kept -= trail.empty()
@@ -501,7 +508,7 @@ class Trails:
         """Add a trail of an earlier run, unless it has ended."""
         if not trail.over(self.clock()):
             trail.empty()
-            self._trails[trail.key] = trail
+            self._trails[trail.key], self._latest = trail, None
             if trail.key.client == TERMINAL:
                 self._terminals[trail.key] = None
 

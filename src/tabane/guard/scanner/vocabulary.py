@@ -49,8 +49,8 @@ BY_FORM = (
 )
 IN_FILES = frozenset(
     one.name for one in Meaning if not one & (BY_FORM | M.FOREIGN_WORD | M.PHRASE | M.END) and one.name
-)
-"""The names of the meanings that files may have."""
+) | {"NOTHING"}
+"""The names of the meanings that files may have. ``NOTHING`` has phrases whose words are no sign."""
 
 
 class Language(NamedTuple):
@@ -233,6 +233,8 @@ class Vocabulary:
                 break
         if means:
             return means
+        if "-" in token and (bare := _ENCLITICS.sub("", token)) != token:
+            return self.meaning(bare)
         if "'" in token:
             before, _, after = token.rpartition("'")
             if after and len(before) <= 5:
@@ -264,6 +266,9 @@ class Vocabulary:
             else:
                 at += 1
 
+
+_ENCLITICS = re.compile("-(?:l[eao]s?|lui|leur|moi|nous|vous|y|en|os?|as?|lhes?|me|se|n[ao]s?)$")
+"""Pronouns behind French and Portuguese verbs: envoyez-le, envie-o."""
 
 _CLITICS = ("وال", "بال", "كال", "فال", "ولل", "لل", "ال", "وب", "ول", "و", "ف", "ب", "ك", "ل", "س")
 

@@ -45,6 +45,7 @@ from tabane.operations import Caller, CallTarget, Face
 from tabane.operations.door import CallVerdict, JudgedTarget
 from tabane.settings.files import read_private, write_private
 from tabane.settings.table import APPROVAL_WAIT
+from tabane.text.secret_values import HIDDEN
 from tabane.wire.json import argument_digest
 
 if TYPE_CHECKING:
@@ -90,6 +91,9 @@ class ApprovalFile:
 
 LONGEST_KEPT = 128 << 10
 """Bytes of a call's arguments that are kept for the person who decides."""
+
+MOST_TARGETS, LONGEST_TARGET = 16, 300
+"""Targets that are kept, and characters of each."""
 
 LEAST_KEPT = 8 << 10
 MOST_KEPT = 4 << 20
@@ -160,6 +164,23 @@ class ApprovalDesk:
         waiting = self._approvals.kept() if self._approvals is not None else ()
         room = MOST_KEPT - sum(len(one.arguments) for one in waiting)
         return self._shown.without_secrets(arguments, LONGEST_KEPT if room > 0 else LEAST_KEPT)
+
+    def shown_targets(self, targets: Iterable[JudgedTarget]) -> tuple[JudgedTarget, ...]:
+        """Return the first targets without secrets, none of them longer than a person can read."""
+        first = list(islice(targets, MOST_TARGETS))
+        given = [{each.parameter[:LONGEST_TARGET]: each.value[:LONGEST_TARGET]} for each in first]
+        written, _ = self._shown.without_secrets(msgspec.json.encode(given), LONGEST_KEPT)
+        try:
+            shown = msgspec.json.decode(written, type=list[dict[str, str]])
+        except ValueError:
+            shown = []
+        values = [value for one in shown for value in one.values()]
+        if len(values) != len(first):
+            values = [HIDDEN] * len(first)
+        return tuple(
+            replace(target, value=value, parameter=target.parameter[:LONGEST_TARGET])
+            for target, value in zip(first, values, strict=True)
+        )
 
     def wait(self, caller: Caller) -> float:
         """Return for how many seconds a call waits for a person.
@@ -459,8 +480,7 @@ class ConnectionWatches:
         return asks
 
 
-LONGEST_TITLE, LONGEST_FOLDER, LONGEST_TARGET = 300, 4_096, 300
-MOST_TARGETS = 16
+LONGEST_TITLE, LONGEST_FOLDER = 300, 4_096
 
 AT_ONCE = 64 << 10
 """Bytes of arguments above which their digest is made in a thread."""
@@ -600,13 +620,7 @@ class GuardedApproval:
             labels=self._calls.flows.labels_of(self._target),
             folder=(caller.cwd or next(iter(caller.roots), ""))[:LONGEST_FOLDER],
             trail=self._calls.trail(caller),
-            targets=_bounded(target for verdict in self.verdicts for target in verdict.targets),
+            targets=await asyncio.to_thread(
+                desk.shown_targets, (target for verdict in self.verdicts for target in verdict.targets)
+            ),
         )
-
-
-def _bounded(targets: Iterable[JudgedTarget]) -> tuple[JudgedTarget, ...]:
-    """Return the first targets, none of them longer than a person can read."""
-    return tuple(
-        replace(each, value=each.value[:LONGEST_TARGET], parameter=each.parameter[:LONGEST_TARGET])
-        for each in islice(targets, MOST_TARGETS)
-    )
