@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NamedTuple, get_args
 
 from tabane.guard.scanner.findings import Finding, Kind
 from tabane.guard.scanner.scanner import DefinitionScanner
@@ -27,6 +29,7 @@ class Case:
     name: str
     definition: bytes
     others: tuple[str, ...]
+    label: str = ""
 
     @staticmethod
     def of(row: dict[str, Any]) -> Case:
@@ -40,6 +43,7 @@ class Case:
             name,
             written.encode("utf-8", "surrogatepass"),
             tuple(row.get("others", ())),
+            row.get("cls", ""),
         )
 
     def findings(self, scanner: DefinitionScanner) -> tuple[Finding, ...]:
@@ -58,6 +62,35 @@ def found(collection: Sequence[Case]) -> Iterator[tuple[Case, tuple[Finding, ...
         findings = case.findings(scanner)
         if findings:
             yield case, findings
+
+
+class Found(NamedTuple):
+    """How many definitions there are, in how many anything is found, and in how many something severe."""
+
+    total: int
+    found: int
+    severe: int
+
+
+def by_kind(path: Path) -> dict[str, Found]:
+    """Return what is found in a collection, by kind of attack; all of it is at ``""``."""
+    total, any_found, severe = Counter[str](), Counter[str](), Counter[str]()
+    scanner = DefinitionScanner()
+    for case in cases(path):
+        findings = case.findings(scanner)
+        for label in {"", case.label}:
+            total[label] += 1
+            any_found[label] += bool(findings)
+            severe[label] += any(one.severity == "high" for one in findings)
+    return {label: Found(total[label], any_found[label], severe[label]) for label in sorted(total)}
+
+
+def interval(count: int, total: int) -> tuple[float, float]:
+    """Return the bounds of a share by Wilson, with 95 % confidence."""
+    z, share = 1.96, count / total
+    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
+    half = z * math.sqrt(share * (1 - share) / total + z * z / (4 * total * total)) / (1 + z * z / total)
+    return max(0.0, middle - half), min(1.0, middle + half)
 
 
 def share(path: Path) -> float:

@@ -110,11 +110,10 @@ class DefinitionScans:
             return await asyncio.to_thread(self._scan_here, server, definitions, others, siblings)
         long = [len(one.body) > LONG for one in definitions]
         short = [one for one, is_long in zip(definitions, long, strict=True) if not is_long]
-        here = iter(
-            await asyncio.to_thread(self._scan_here, server, short, others, siblings) if short else ()
-        )
+        found = await asyncio.to_thread(self._scan_here, server, short, others, siblings) if short else ()
         rest = [one for one, is_long in zip(definitions, long, strict=True) if is_long]
         there = iter(await elsewhere.scan(server, rest, others, siblings) if rest else ())
+        here = iter(found)
         return [next(there if is_long else here) for is_long in long]
 
     async def close(self) -> None:

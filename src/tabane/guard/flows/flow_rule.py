@@ -280,7 +280,7 @@ RULE = "flow"
 REPEAT = 1.0
 """Seconds for which a repetition of the last call is not noted again."""
 
-LONGEST_ARGUMENTS = 1 << 18
+LONGEST_ARGUMENTS = 1 << 17
 """Bytes of arguments that are read to see whom a call reaches. Longer ones are asked about."""
 
 MOST_KEPT = 16 << 20
@@ -427,7 +427,8 @@ class FlowRule:
         trail = self.trails.use(key)
         if not result and result is None and bits & PRIVATE:
             trail.addresses.whole = False
-        if not result and (bits & UNTRUSTED or (result is None and not target.server and trail.untrusted)):
+        own = not target.server and target.kind != "list"  # lists of tools are no content
+        if not result and (bits & UNTRUSTED or (result is None and own and trail.untrusted)):
             trail.texts.whole = False  # nobody knows what it said
         read = trail.labels
         if not read & UNTRUSTED:
@@ -439,7 +440,8 @@ class FlowRule:
                 trail.addresses.know(address)
         if len(arguments) > 2:
             given = bytes(arguments[:LONGEST_ARGUMENTS])
-            self._keep(trail, KeptText("written" if poisoned else "said", given))
+            if poisoned or not trail.texts.is_full("said"):
+                self._keep(trail, KeptText("written" if poisoned else "said", given))
             if poisoned:
                 self._learn_written(trail, target, bits, read, given, fetch)
             elif bits & READ_LABELS or b"/" in given or b"www." in given:
@@ -462,9 +464,10 @@ class FlowRule:
                 trail.addresses.write(unescaped(given.decode("utf-8", "replace")))
             if not bits & READ_LABELS:
                 source = target.server or target.source
-                if len(self._written) < MOST_WRITTEN:
+                keeps = not target.server or _KEEPING.search(target.name) or self._roles(target).memory
+                if keeps and len(self._written) < MOST_WRITTEN:  # a mail that is sent adds no contact
                     self._written[source] = None
-                if target.server and (_KEEPING.search(target.name) or self._roles(target).memory):
+                if keeps and target.server:
                     read = labels_read(self._counting(trail.key))
                     self._texts_written.note(source, given, read & READ_LABELS)
 
@@ -488,7 +491,7 @@ class FlowRule:
             listing = fetch is None and bool(target.server) and self._roles(target).result == "records"
             homes = tuple(map(host_of, fetch.addresses)) if fetch is not None else ()
             self._keep(trail, KeptText("others", body, source, target.name, listing, homes=homes))
-        else:
+        elif poisoned or not trail.texts.is_full("own"):
             public = not (trusted and bits & PRIVATE)
             self._keep(
                 trail,
@@ -498,6 +501,8 @@ class FlowRule:
             self.trails.kept += addresses.keep(body.decode("utf-8", "ignore"))
             if self.trails.kept > MOST_KEPT:
                 self.trails.make_room(MOST_KEPT)
+        if not (b"/" in body or b"www." in body or (fetch is not None and b"](" in body)):
+            return
         if not (b"://" in body or b"www." in body or b"](" in body or b"\\/" in body):
             return
         text = unescaped(body.decode("utf-8", "ignore"))

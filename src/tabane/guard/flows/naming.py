@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from tabane.guard.flows.addresses import SPELLING, unescaped
-from tabane.guard.flows.targets import MAIL, Target, folded
+from tabane.guard.flows.targets import Target, folded, mails_in
 
 LONGEST_READ = 1 << 17
 """Bytes of texts of others that a trail keeps. If there are more, what is named nowhere is asked about."""
@@ -89,6 +89,10 @@ class TrailTexts:
         self.version += 1
         return size
 
+    def is_full(self, role: TextRole) -> bool:
+        """Return whether there is no room for another text of that role."""
+        return self._sizes[role] >= _ROOM[role]
+
     @property
     def size(self) -> int:
         """The bytes that are kept."""
@@ -112,24 +116,29 @@ def _words(text: str) -> frozenset[str]:
 
 
 _AUTHORS = _words(
-    "user username "
+    "user username 差出人 送信者 送信元 作成者 主催者 投稿者 "
     "from sender author owner organizer organiser creator createdby created_by postedby posted_by "
     "sentby sent_by submitter reporter uploader uploadedby uploaded_by sharedby shared_by fromaddress "
     "from_address replyto reply_to invitedby invited_by requester debtor payer"
 )
-_IDENTITIES = _AUTHORS | _words(
-    "to cc bcc recipient recipients participant participants attendee attendees invitee invitees guest "
-    "guests user users username login handle nick display_name displayname real_name name channel "
-    "channels room group members member email emails mail address phone iban account accountnumber "
-    "account_number beneficiary payee creditor shared_with sharedwith collaborators assignee assignees "
-    "id _id id_ uid uuid key number sha filename file path hotel restaurant company airline city"
-)
 _RELATIONS = _words(
     "to cc bcc recipient recipients participant participants attendee attendees invitee invitees guest "
     "guests member members beneficiary payee creditor iban account accountnumber account_number "
-    "shared_with sharedwith collaborators assignee assignees"
+    "shared_with sharedwith collaborators assignee assignees 参加者 出席者 宛先 受信者 受取人 招待者 共有相手"
 )
 """Fields that say whom the reader has to do with. An ``email`` may be that of whoever filled in a form."""
+
+_IDENTITIES = (
+    _AUTHORS
+    | _RELATIONS
+    | _words(
+        "to cc bcc recipient recipients participant participants attendee attendees invitee invitees guest "
+        "guests user users username login handle nick display_name displayname real_name name channel "
+        "channels room group members member email emails mail address phone iban account accountnumber "
+        "account_number beneficiary payee creditor shared_with sharedwith collaborators assignee assignees "
+        "id _id id_ uid uuid key number sha filename file path hotel restaurant company airline city"
+    )
+)
 
 _ME = _words("me self you 私 自分")
 _LONGEST_FIELD, _LONGEST_NAME = 200, 60
@@ -244,19 +253,21 @@ class _Parsed:
         if not listing or not kind or len(text) > _LONGEST_FIELD or "\n" in text:
             self.texts.append(text)
             return
+        if kind not in _RELATIONS and (len(text) > _LONGEST_NAME or text.count(" ") > 5):
+            self.texts.append(text)  # a name can hold an order
         self._note(text, kind, authors)
 
     def _note(self, text: str, kind: str, authors: tuple[str, ...]) -> None:
         author: Literal["none", "self", "other"] = "none"
         if authors:
             is_own = all(
-                each in _ME or each in self._own or set(MAIL.findall(each)) & self._own for each in authors
+                each in _ME or each in self._own or set(mails_in(each)) & self._own for each in authors
             )
             author = "self" if is_own or self._sent else "other"
         field = Field(author, kind in _RELATIONS, authors, self._text.source, self._text.tool)
         value = folded(text)
         self.fields.setdefault(value, []).append(field)
-        for address in MAIL.findall(value):
+        for address in mails_in(value):
             if address != value:
                 self.fields.setdefault(address, []).append(field)
 
@@ -296,6 +307,7 @@ _NATO = (
         )
     }
 )
+_REPEATED = {"double": "<", "triple": "="}
 _COMMON = _words(
     "gmail googlemail hotmail outlook yahoo icloud live proton protonmail mail email info support team "
     "office admin contact hello sales service help noreply reply news example test http https html www "
@@ -348,7 +360,7 @@ class TrailNames:
             else:
                 (self._public if text.public else self._known).append(read)
             if text.role == "own" and _SELF.search(text.tool):
-                own.update(MAIL.findall(read))
+                own.update(mails_in(read))
                 own.update(re.findall(r"\b[a-z]{2}\d{2}[a-z0-9]{10,30}\b", read))
         self._own = frozenset(own)
         self._texts: list[tuple[str, KeptText]] = []
@@ -390,7 +402,7 @@ class TrailNames:
         name = target.name
         host = name.partition("/")[0]
         if host in self._homes:
-            return False
+            return target.inside and self._has(name)  # a link to what the user had opened
         if self._has(name):
             return True
         if host == name or not self._has(host):
@@ -445,7 +457,7 @@ class TrailNames:
         fields = [field for name in names for field in self._fields.get(name, ())]
         if not leaves and self._stands_in_own(value, [text for _, text, _ in self._later]):
             return TargetNaming("nowhere")  # it was looked up afterwards: a text of others may describe it
-        if target.kind in ("id", "value", "path") or (not leaves and target.kind in ("user", "channel")):
+        if target.kind in ("id", "value", "path", "user") or (not leaves and target.kind == "channel"):
             for text, origin in self._texts:  # whoever praises a hotel may want it to be booked
                 if not target.inside and _stands_in(value, text):
                     return TargetNaming("text", origin.source, origin.tool)
@@ -487,7 +499,7 @@ class TrailNames:
 
     def _knows_author(self, authors: tuple[str, ...]) -> bool:
         """Return whether the user named the author of a record: by each of its addresses, if it has any."""
-        return all(map(self._has, MAIL.findall(" ".join(authors)) or authors))
+        return all(map(self._has, mails_in(" ".join(authors)) or authors))
 
     def _disguised(self, target: Target, value: str, among: set[int] | None = None) -> KeptText | None:
         """Return the text of others that names a target in other words; one ``among`` these, if given."""
@@ -501,10 +513,12 @@ class TrailNames:
         for spelling, source in self._compacted():
             if (among is None or id(source) in among) and any(each in spelling for each in turned):
                 return source
+        # A name such as lock.front is one word of a machine for several of a person.
+        enough = any if target.kind in ("value", "id") and " " not in value else all
         for text, origin in self._texts if parts else ():
             if among is not None and id(origin) not in among:
                 continue
-            if all(_stands_in(part, text) for part in parts):
+            if enough(_stands_in(part, text) for part in parts):
                 return origin
         return None
 
@@ -544,7 +558,7 @@ def _telling_parts(target: Target, value: str) -> tuple[str, ...]:
         words = [target.name.partition("/")[0].rpartition(".")[0].rpartition(".")[2]]
     elif target.kind == "path":
         words = [value.rpartition("/")[2]]
-    elif target.kind in ("value", "program"):
+    elif target.kind in ("value", "id", "program"):
         words = _ALNUM.findall(value)
     else:
         return ()
@@ -563,7 +577,8 @@ def _spellings(text: str, raw: str) -> Iterator[str]:
             spoken = spoken.replace(term, "")
     yield spoken
     if len(_NATO.keys() & words) > 2:
-        yield "".join([_NATO[word] for word in words if word in _NATO])
+        spelled = [_NATO.get(word, _REPEATED.get(word, "")) for word in words]
+        yield re.sub(r"([<=])(.)", lambda found: found[2] * (2 if found[1] == "<" else 3), "".join(spelled))
     decoded = list(_decoded(raw))
     if decoded:
         yield " ".join(decoded)

@@ -70,6 +70,9 @@ _ACCOUNTS = _words("iban account accounts phone phones telephone number wallet c
 _PATHS = _words(
     "path paths file files filename filenames filepath directory folder repo repos repository bucket"
 )
+_EVERYBODY = _words(
+    "link anyone public everyone everybody world all reader writer viewer editor 全員 公開 リンク"
+)
 _OWN_SIDE = _words("from sender author")
 _PROGRAMS = _words("command commands cmd code script sql program expression")
 _DELETING = re.compile(
@@ -77,13 +80,14 @@ _DELETING = re.compile(
     r"deactivate|evict|kick|\bban|expel|archive|unshare|削除|消去|取消",
     re.IGNORECASE,
 )
-MAIL = re.compile(r"[\w.+%-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}")
+_MAIL_DOMAIN = re.compile(r"@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}")
+_MAIL_NAME = re.compile(r"[\w.+%-]{1,64}$")
 _MAIL_ALONE = re.compile(r"(?:[^<>@]{0,120}<)?([^\s<>@,;]{1,64}@[^\s<>@,;]{1,200})>?")
 _ACCOUNT = re.compile(r"[a-z]{2}\d{2}(?: ?[a-z0-9]){10,32}|\+?\d(?:[ ()/.-]?\d){6,24}", re.IGNORECASE)
 _DOMAIN = re.compile(
     r"(?<![\w@./-])(?:[a-z0-9-]{1,63}\.){1,6}"
     r"(?:com|net|org|info|biz|io|dev|app|co|ai|me|xyz|site|online|top|link|shop|club|live|page|tech|cloud|ly|gl|"
-    r"gg|to|cc|tv|ws|su|ru|cn|jp|kr|tw|in|de|uk|fr|it|es|nl|eu|us|ca|au|br|ch|at|pl|se|no|fi|cz|ua|tk|ml|ga)"
+    r"example|gg|to|cc|tv|ws|su|ru|cn|jp|kr|tw|in|de|uk|fr|it|es|nl|eu|us|ca|au|br|ch|at|pl|se|no|fi|cz|ua|tk|ml|ga)"
     r"(?![\w-])(?:/[^\s\"'<>]*)?|(?<![\w@./-])(?:[a-z0-9-]{1,63}\.){1,6}[a-z]{2,24}/[^\s\"'<>]+",
     re.IGNORECASE,
 )
@@ -99,6 +103,16 @@ def folded(text: str) -> str:
     else:
         text = text.lower()
     return " ".join(text.split())
+
+
+def mails_in(text: str) -> list[str]:
+    """Return the mail addresses in a text, in their order."""
+    found = []
+    for domain in _MAIL_DOMAIN.finditer(text) if "@" in text else ():
+        start = domain.start()
+        if name := _MAIL_NAME.search(text[max(start - 64, 0) : start]):
+            found.append(name[0] + domain[0])
+    return found
 
 
 Roles = Callable[[str], Role]
@@ -152,6 +166,11 @@ def _of_leaf(name: str, value: str, role: Role) -> Iterator[Target]:
         yield Target("program", value[: 4 * LONGEST_TARGET], name)
         yield from _inside(name, value)
         return
+    if role == "content" and len(value) <= LONGEST_TARGET and "\n" not in value:
+        if "topic" in words and " " not in value:  # of a service that pushes messages
+            yield Target("channel", value, name)
+        elif "value" in words:
+            yield Target("value", value, name)
     if role == "content" or len(value) > LONGEST_TARGET or "\n" in value:
         yield from _inside(name, value)
         return
@@ -175,6 +194,8 @@ def _kind_of(value: str, words: set[str], role: Role) -> tuple[TargetOfCall | No
     if _ACCOUNT.fullmatch(value) and sum(map(str.isdigit, value)) >= 7 and role != "object":
         return "account", value
     if role == "recipient":
+        if folded(value) in _EVERYBODY or (value.isdigit() and len(value) < 4):
+            return None, value  # then what is shared decides; or so many guests
         if words & _CHANNELS:
             return "channel", value.lstrip("#")
         return ("account", value) if words & _ACCOUNTS else ("user", value.lstrip("@"))
@@ -191,8 +212,8 @@ def _kind_of(value: str, words: set[str], role: Role) -> tuple[TargetOfCall | No
 
 def _inside(name: str, text: str) -> Iterator[Target]:
     """Yield the addresses within a text."""
-    for found in MAIL.finditer(text):
-        yield Target("address", found[0], name, inside=True)
+    for mail in mails_in(text):
+        yield Target("address", mail, name, inside=True)
     seen: set[str] = set()
     for address in addresses_in(text):
         if (host := host_of(address)) not in seen:
@@ -223,8 +244,7 @@ def _chosen(
         reached = [target for target in own if target.kind in _REACHED]
         rest = [target for target in own if target in objects] or own
         return tuple(dict.fromkeys((*(reached or rest), *inside, *programs)))
-    done = [target for target in own if target.kind != "id"] or own
-    return tuple(dict.fromkeys((*done, *inside)))
+    return tuple(dict.fromkeys((*own, *inside)))
 
 
 def arguments_of(given: bytes, longest: int) -> Any:

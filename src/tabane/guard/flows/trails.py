@@ -122,7 +122,7 @@ class TrailAddresses:
 
         The words of a question are its user's, so an address may repeat them. A text that is saved is not.
         """
-        for address in addresses_in(text):
+        for address in addresses_in(text) if "://" in text or "www." in text else ():
             self.know(address)
         if not asks or len(text) > LONGEST_QUESTION:
             return

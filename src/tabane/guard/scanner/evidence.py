@@ -135,7 +135,7 @@ _NEGATED = re.compile(
 )
 _QUOTED = re.compile(
     r"\b(?:detect(?:s|ing|ion)?|scan(?:s|ning)|flags?|identif(?:y|ies)|prevents?|blocks?|rejects?|guards?|sanitizes?|classif(?:y|ies)"
-    r"|filters?|phrases?|patterns?|attacks?|attempts?|injections?|jailbreaks?|malicious|phishing|leak(?:s|ed)?|traversal|reject(?:s|ed)?|validat\w{1,5}|exposed|hard-?coded|such as|e\.g\.?|examples?|explains?)\b(?:[^.!?\n]|\.(?=[\w,])){0,120}$"
+    r"|filters?|phrases?|patterns?|attacks?|attempts?|injections?|jailbreaks?|malicious|phishing|leak(?:s|ed)?|traversal|reject(?:s|ed)?|exposed|hard-?coded|such as|e\.g\.?|examples?|explains?)\b(?:[^.!?\n]|\.(?=[\w,])){0,120}$"
 )
 _LEAKED = re.compile(r"\b(?:leaked|exposed|hard-?coded|accidental(?:ly)?)\b")
 _NEVER = re.compile(r"\b(?:not|never|don't|cannot)\b[^.!?\n]*$")

@@ -110,7 +110,9 @@ def spaced_orders(text: str) -> str | None:
     return joined if _ORDERS.search(joined) else None
 
 
-_BACKWARD = re.compile(r"\b(?:eht|dna|daer|dnes|yek|terces|resu|lla|elif|erongi|drowssap|nekot|tsrif|liame)\b")
+_BACKWARD = re.compile(
+    r"\b(?:eht|dna|daer|dnes|yek|terces|resu|lla|elif|erongi|drowssap|nekot|tsrif|liame)\b"
+)
 
 
 def backward_text(text: str) -> str | None:

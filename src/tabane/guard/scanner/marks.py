@@ -5,7 +5,13 @@ from __future__ import annotations
 
 from tabane.guard.scanner.evidence import Sign, Signal, anchored
 
-INSTALLER = anchored(Sign.COMMAND, 5, r"\b(?:curl|wget)\b[^\n]{0,200}?\| ?(?:sudo )?(?:ba|z|da)?sh\b|\b(?:curl|wget)\b[^\n]{0,200}?&& ?(?:chmod|bash|sh|\./)", "curl", "wget")
+INSTALLER = anchored(
+    Sign.COMMAND,
+    5,
+    r"\b(?:curl|wget)\b[^\n]{0,200}?\| ?(?:sudo )?(?:ba|z|da)?sh\b|\b(?:curl|wget)\b[^\n]{0,200}?&& ?(?:chmod|bash|sh|\./)",
+    "curl",
+    "wget",
+)
 """A script from the network, piped into a shell. Honest skills have such lines, too."""
 
 MARKS: tuple[Signal, ...] = (

@@ -1,6 +1,6 @@
 """Rules over the meanings of words: which meanings, in which order and how near each other, are a sign.
 
-They serve all languages. Where verbs come last, a ban is read from its end, and the order of other rules is free.
+They serve all languages. Where verbs come last, a ban is read from its end, and other rules have no order.
 """
 
 # ruff: noqa: E501 (a rule in one line)
@@ -227,7 +227,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.REDIRECT, 4, TRIGGER, 6, ALIEN, 10, M.FIELD | M.RECIPIENT, 5, M.MUST | M.CHANGE),
     rule(S.REDIRECT, 6, TRIGGER, 6, M.ACTION | M.DATA, 10, M.FIELD | M.RECIPIENT, 5, M.MUST, 3, M.CHANGE | M.ALTER),
     rule(S.REDIRECT, 6, M.ALL, 3, M.ACTION, 6, M.FIELD | M.RECIPIENT, 4, M.MUST),
-    rule(S.REDIRECT, 4, M.FIELD | M.RECIPIENT | M.CONTENT | M.DATA, 4, M.MUST, 3, M.ALTER),
+    rule(S.REDIRECT, 4, M.FIELD | M.RECIPIENT, 4, M.MUST, 3, M.ALTER),
     rule(S.REDIRECT, 6, TRIGGER, 12, M.FIELD | M.RECIPIENT | M.CONTENT | M.DATA, 4, M.MUST, 3, M.ALTER),
     rule(S.REDIRECT, 4, M.ALL, 2, M.DATA, 2, M.MUST, 2, M.BEFORE),
     rule(S.OTHER_TOOL, 4, TRIGGER, 14, M.DELETE | M.SEND, 8, ALIEN),
@@ -269,10 +269,9 @@ RULES: tuple[Rule, ...] = (
     rule(S.OUTPUT, 4, M.ALL | M.ALWAYS, 10, M.CLAIM, 3, M.FINE),
     rule(S.OUTPUT, 3, M.CLAIM, 4, M.FINE),
     rule(S.OUTPUT, 4, M.ALL | M.ALWAYS, 10, M.CLAIM | M.PROMOTE, 3, M.USER, 14, M.SERVICE | M.PRODUCT),
-    rule(S.COMMAND, 4, M.READ, 6, M.SERVICE, 6, M.RUN | M.FOLLOW),
+    rule(S.COMMAND, 3, M.READ, 6, M.SERVICE, 6, M.RUN | M.FOLLOW),
     rule(S.OUTPUT, 3, M.ALL | M.ALWAYS, 8, M.PROMOTE, 8, M.PRODUCT | M.SERVICE),
     # -- as other languages, whose order is free, put it
-    rule(S.EXCLUSIVE, 5, SELF, 3, M.MUST, 6, M.CALL, 3, M.BEFORE | M.FIRST, 3, M.ALL | M.OTHER, 2, M.OTHER | M.TOOL),
     clauses(S.EXCLUSIVE, 5, M.OTHER, 4, M.TOOL, 8, M.NOT, 4, M.CALL),
     clauses(S.EXCLUSIVE, 5, M.TOOL, 3, M.OTHER, 8, M.NOT, 4, M.CALL),
     clauses(S.EXCLUSIVE, 5, M.OTHER, 4, M.TOOL, 8, M.CALL, 4, M.NOT),
@@ -288,9 +287,6 @@ RULES: tuple[Rule, ...] = (
     rule(S.REDIRECT, 3, M.RECIPIENT, 3, M.COVERT | M.QUIETLY, 6, M.CHANGE),
     rule(S.REDIRECT, 5, M.RECIPIENT, 8, M.CHANGE, 6, M.SERVICE | M.NUMBER),
     rule(S.REDIRECT, 4, M.PUT | M.SEND | M.MUST, 4, M.SERVICE, 6, M.BLIND),
-    rule(S.CONVERSATION, 3, M.SECRET, 5, M.IF, 10, M.TALK),
-    rule(S.SECRETS, 3, M.ALL | M.WHOLE, 2, M.SECRET, 8, M.SECRET),
-    rule(S.SECRETS, 3, M.PRETEXT, 12, M.PUT | M.SEND, 6, M.SECRET),
     rule(S.CONVERSATION, 5, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 4, M.USER, 8, M.PUT | M.SEND),
     rule(S.CONVERSATION, 5, M.WHOLE, 4, M.USER, 4, M.MESSAGES, 3, M.WHOLE),
     rule(S.STUFFING, 1, ANY_FIELD, 5, M.PUT),
@@ -308,6 +304,7 @@ RULES: tuple[Rule, ...] = (
     ban(S.SECRECY, 3, M.NOT, 2, M.TELL, 4, M.ACTION | M.CLAIM),
     ban(S.SECRECY, 4, M.NOT, 2, M.TELL, 10, M.PATH),
     ban(S.SECRECY, 3, M.NOT, 3, M.SHOW, 4, M.TALK),
+    near(S.REDIRECT, 5, M.CHANGE | M.ALTER, 6, M.SERVICE | M.NUMBER, 8, ALIEN),
     clauses(S.SECRETS, 4, M.TELL | M.CLAIM, 3, M.USER, 14, M.SECRET, 14, M.PUT | M.SEND),
     near(S.SECRETS, 4, M.READ, 6, M.TALK | M.DATA, 8, M.SECRET, 12, M.PUT),
     near(S.CHANNEL, 5, M.PERSONAL, 8, M.SEND, 8, M.SERVICE),
@@ -327,8 +324,6 @@ RULES: tuple[Rule, ...] = (
     rule(S.CONVERSATION, 4, M.PUT | M.SEND, 8, M.WHOLE, 8, M.TALK),
     rule(S.CONVERSATION, 4, M.USER, 3, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 6, M.PUT | M.SEND),
     rule(S.CONVERSATION, 4, M.PUT | M.SEND, 3, M.USER, 4, M.WHOLE | M.EARLIER, 6, M.CONTENT | M.MESSAGES),
-    ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.USER, 3, M.CONSENT),
-    ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.CONSENT, 3, M.USER),
     ban(S.UNCONFIRMED, 4, M.USER, 5, M.CONSENT, 12, M.NOT, 4, M.ASK),
     clauses(S.UNCONFIRMED, 4, M.USER, 2, M.CONSENT, 2, M.NOT, 2, M.ASK),
     clauses(S.UNCONFIRMED, 4, M.USER, 2, M.CONSENT, 2, M.ASK, 1, M.NOT),
@@ -337,7 +332,6 @@ RULES: tuple[Rule, ...] = (
     clauses(S.SECRECY, 3, M.QUIETLY | M.COVERT, 2, ALIEN),
     rule(S.UNCONFIRMED, 3, M.DISABLE, 3, M.CONSENT),
     rule(S.COMMAND, 2, M.FIRST | M.MUST | M.PLEASE, 5, M.RUN, 6, M.SHELL),
-    rule(S.COMMAND, 2, M.RUN, 4, M.FIRST, 6, M.SHELL),
     rule(S.PERSISTENCE, 4, M.STEERING, 6, M.PUT | M.WRITE),
 )  # fmt: skip
 
@@ -360,7 +354,26 @@ def rule_hits(read: Sentences, order: Order) -> Iterator[Hit]:
             if quoted and one.sign in _QUOTABLE:
                 continue
             for first, last in _matches(one, sentence, order if foreign else "forward"):
+                if foreign and one.sign in _DENIABLE and _is_denied(one, sentence, first, last):
+                    continue
                 yield Hit(*read.span(first, last), one.sign, one.weight)
+
+
+_DENIABLE = frozenset({S.SECRECY, S.SECRETS})
+_TELL, _KEPT, _TAKEN = int(M.TELL), int(M.SECRET), int(M.READ | M.SEND | M.PUT | M.THIS_STEP)
+
+
+def _is_denied(one: Rule, words: Sequence[Word], first: int, last: int) -> bool:
+    """Return whether a secret is not to be sent, or not to be told: honest texts ask for that."""
+    if one.sign is S.SECRETS:
+        return any(
+            means & _NOT and not means & _TAKEN and (0 < first - number <= 2 or 0 < number - last <= 1)
+            for number, means in words
+        )
+    between = 0
+    for number, means in words:
+        between |= means if first < number < last and not means & _TELL else 0
+    return one.strict and bool(between & _KEPT) and not between & _TAKEN
 
 
 def _matches(one: Rule, words: Sequence[Word], order: Order) -> list[tuple[int, int]]:

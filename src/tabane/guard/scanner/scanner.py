@@ -44,9 +44,9 @@ from tabane.guard.scanner.hidden_characters import (
 )
 from tabane.guard.scanner.lookalikes import (
     KnownNames,
+    backward_text,
     disguised_words,
     lookalike,
-    backward_text,
     spaced_orders,
     undisguised,
     without_leet,
@@ -75,6 +75,8 @@ _MARKS = str.maketrans({"*": None, "`": None, "\u2019": "'", "\u2018": "'", "\u2
 _JOINTS = re.compile(r"[_\-.]+|(?<=[a-z])(?=[A-Z])")
 
 _EXFILTRATING = frozenset({Sign.SECRETS, Sign.CONVERSATION})
+_PREFERRING = frozenset({Sign.EXCLUSIVE, Sign.ORDER, Sign.PRESSURE, Sign.STUFFING, Sign.HANDLING})
+"""Signs of a tool that wants to be preferred, as honest ones do, too."""
 _SHADOWING = frozenset({Sign.OTHER_TOOL, Sign.REDIRECT, Sign.EXCLUSIVE})
 
 
@@ -127,7 +129,13 @@ class _ReadDefinition:
     """The texts of a definition as a person sees them, in small letters, and what was hidden in them."""
 
     def __init__(
-        self, name: str, texts: DefinitionTexts, server: str, kind: Kind, known: KnownNames, siblings: Collection[str]
+        self,
+        name: str,
+        texts: DefinitionTexts,
+        server: str,
+        kind: Kind,
+        known: KnownNames,
+        siblings: Collection[str],
     ) -> None:
         self._texts = texts
         self._marks = [one for one in MARKS if kind != "skill" or one is not INSTALLER]
@@ -174,7 +182,7 @@ class _ReadDefinition:
                 yield Hit(at, at + len(name), Sign.CONVERSATION, MEDIUM)
 
     def _is_ordinary(self, text: str, hit: Hit) -> bool:
-        """Return whether a hit says what a tool of this name is for, as one that sends speaks of what it sends.
+        """Return whether a hit says what a tool of this name is for: one that sends speaks of sending.
 
         A path alone counts for less among parameters, where examples are.
         """
@@ -246,13 +254,36 @@ class _ReadDefinition:
 
 
 CONTEXT_PARAMETERS = frozenset(
-    "tools_list tool_list list_of_tools available_tools all_tools system_prompt systemprompt conversation_history"
-    " chat_history full_conversation conversation_context conversation_id_history chain_of_thought model_name_and_version"
-    " previous_messages message_history environment_variables env_vars all_env_vars process_env ssh_key private_key_content".split()
+    [
+        "tools_list",
+        "tool_list",
+        "list_of_tools",
+        "available_tools",
+        "all_tools",
+        "system_prompt",
+        "systemprompt",
+        "conversation_history",
+        "chat_history",
+        "full_conversation",
+        "conversation_context",
+        "conversation_id_history",
+        "chain_of_thought",
+        "model_name_and_version",
+        "previous_messages",
+        "message_history",
+        "environment_variables",
+        "env_vars",
+        "all_env_vars",
+        "process_env",
+        "ssh_key",
+        "private_key_content",
+    ]
 )
 """Names of parameters that take what only the model or its host knows."""
 
-_TALKING = int(Meaning.MODEL | Meaning.TALK | Meaning.PROMPT | Meaning.MESSAGES | Meaning.SECRET | Meaning.RUN)
+_TALKING = int(
+    Meaning.MODEL | Meaning.TALK | Meaning.PROMPT | Meaning.MESSAGES | Meaning.SECRET | Meaning.RUN
+)
 _CLOSING = ".!?\u3002)'\"\u201d"
 _MARKED = ("  ", "<", "*", "`")
 
@@ -277,13 +308,14 @@ def _sentence(name: str) -> str:
 
 
 def _finding(text: str, passage: Passage) -> Finding:
-    severity: Severity = "high" if passage.weight >= HIGH else "medium"
+    severe = HIGH + 1 if passage.signs <= _PREFERRING else HIGH
+    severity: Severity = "high" if passage.weight >= severe else "medium"
     rule, message = _rule(passage)
     return Finding(rule, severity, message, excerpt_of(text, *_order_in(text, passage)))
 
 
 def _order_in(text: str, passage: Passage) -> tuple[int, int]:
-    """Return where the order is: the sentences of a passage if they are short, its weightiest sentence otherwise."""
+    """Return where the order is: the sentences of a passage if they are short, otherwise the weightiest."""
     spans = [(*_sentence_at(text, hit.start, hit.end), hit) for hit in passage.hits]
     start, end = min(span[0] for span in spans), max(span[1] for span in spans)
     if end - start <= MOST_EXCERPT:

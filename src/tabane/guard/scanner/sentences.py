@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
+
 from tabane.guard.scanner.lookalikes import WELL_KNOWN
 from tabane.guard.scanner.vocabulary import Meaning, Vocabulary, vocabulary
 
@@ -62,6 +63,10 @@ _SERVICE = re.compile(
 _NUMBER = re.compile(r"^(?!\d{4}-\d\d)\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}[a-z0-9]{10}")
 """An account, a telephone number, a wallet or the name of a host."""
 _TOOL_NAME = re.compile(r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$|^[a-z]+(?:-[a-z]+)+_[a-z_]+$")
+_FIELD_NAME = re.compile(
+    r"^(?!(?:get|list|read|set|create|update|delete|send|find|search|fetch|lookup|check|resolve|change)_)"
+    r"\w{1,60}_(?:ids?|names?|types?|counts?|urls?|uri|dates?|at|by|size|limit|status|codes?|index|number|true|false)$"
+)
 _PLACE = re.compile(r"^(?:/(?:tmp|var|etc|home|root|usr|opt|dev|mnt|users|data)\b|~/|[a-z]:\\|\./)")
 _STEERING = re.compile(
     r"(?:^|/)(?:claude|agents|gemini|copilot-instructions)\.md$|\.cursorrules|\.(?:bash|zsh)rc$|\.(?:bash_)?profile$|authorized_keys|mcp\.json|claude_desktop_config|/etc/hosts|crontab|/etc/cron"
@@ -88,6 +93,8 @@ class Names:
         """Return what a word in the form of a tool's name is: a tool of another server, or of this one."""
         if token in self.siblings:
             return int(M.SIBLING)
+        if any(one.startswith(token) for one in self.siblings):
+            return int(M.SIBLING)
         if token in self.foreign and (self.siblings or self.family.isdisjoint(token.split("_"))):
             return int(M.FOREIGN)
         if self.foreign and token not in WELL_KNOWN:
@@ -98,7 +105,7 @@ class Names:
 
 
 def family(server: str, name: str) -> frozenset[str]:
-    """Return the words of the names of a tool and its server that few others have: those of a family of tools."""
+    """Return the words of the names of a tool and its server that few others have."""
     return frozenset(_JOINTS.split(f"{server}_{name}".lower())) - _common() - _OF_MANY
 
 
@@ -118,16 +125,34 @@ _OF_MANY = frozenset(
 _CAMEL = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
 _TOOL_WORDS = frozenset(("tool", "function"))
 _FIELD_WORDS = frozenset(
-    "parameter parameters argument arguments field fields option options column columns property value values"
-    " flag".split()
+    [
+        "parameter",
+        "parameters",
+        "argument",
+        "arguments",
+        "field",
+        "fields",
+        "option",
+        "options",
+        "column",
+        "columns",
+        "property",
+        "value",
+        "values",
+        "flag",
+    ]
 )
-_PHRASE, _TOOL, _END = int(M.PHRASE), int(M.TOOL_NAME), int(M.END)  # flags of enum are several times as slow as integers
+_PHRASE, _TOOL, _END = (
+    int(M.PHRASE),
+    int(M.TOOL_NAME),
+    int(M.END),
+)  # flags of enum are several times as slow as integers
 _NOT_OWN_FORMS = ~int(M.TOOL_NAME | M.SECRET | M.KEY_NAME)
 """What the form of a name says that is no news if the definition itself has the name."""
 
 
 def camel_names(text: str) -> frozenset[str]:
-    """Return the words like ``sendMail`` of a text, in small letters: names of tools, if they are called so."""
+    """Return the words like ``sendMail`` of a text, in small letters: some are names of tools."""
     return (
         frozenset(map(str.lower, _CAMEL.findall(text)))
         if " tool" in text or " function" in text
@@ -154,7 +179,7 @@ class Sentences:
         self._join_phrases()
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """Return where the words with these numbers are in the text: the start of one, the end of the other."""
+        """Return the start of one word in the text, and the end of another, by their numbers."""
         if self._spans is None:
             self._spans = [found.span() for found in self._pattern.finditer(self._text)]
         return self._spans[first][0], self._spans[self._ends.get(last, last)][1]
@@ -216,7 +241,7 @@ class Sentences:
                 means[number] &= ~_PHRASE
 
     def _phrase(self, number: int) -> tuple[int, int]:
-        """Return how many more words the longest phrase that begins here has, 0 if none, and what it means."""
+        """Return how many more words the longest phrase from here has, 0 if none, and what it means."""
         tokens = self._tokens
         for rest, means in self._vocabulary.phrases_of(tokens[number], self._after(number)):
             there = tokens[number + 1 : number + 1 + len(rest)]
@@ -265,7 +290,7 @@ def _special(names: Names) -> dict[str, int]:
 
 @cache
 def _common() -> frozenset[str]:
-    """Return the words of English: a parameter with such a name is no field, since most texts have the word."""
+    """Return the words of English: a parameter with such a name is no field, as most texts have it."""
     return frozenset(vocabulary(frozenset()).exact)
 
 
@@ -309,4 +334,4 @@ def _by_form(token: str) -> int:
         return int(M.NUMBER)
     if _PLACE.search(token):
         return int(M.PLACE)
-    return int(M.TOOL_NAME) if _TOOL_NAME.search(token) else 0
+    return int(M.TOOL_NAME) if _TOOL_NAME.search(token) and not _FIELD_NAME.search(token) else 0

@@ -1,8 +1,8 @@
 """Words of many languages by what they mean: the files of ``words``, each read when a text has traces of it.
 
-A file lists the words of each meaning (``en.toml`` explains them). Meanings are the same in all languages, so that
-one set of rules (``rules``) serves all of them. What is the same in every language is found by its form: paths,
-addresses, names of tools and of keys.
+A file lists the words of each meaning (``en.toml`` explains them). Meanings are the same in all languages,
+so that one set of rules (``rules``) serves all of them. What is the same in every language is found by its
+form: paths, addresses, names of tools and of keys.
 """
 
 from __future__ import annotations
@@ -18,46 +18,34 @@ from typing import Literal, NamedTuple
 
 Meaning = IntFlag(
     "Meaning",
-    "NOT MUST ALWAYS WHEN IF BEFORE FIRST ALL ALSO INSTEAD ELSE PRETEXT "
-    "USER MODEL YOU AUTHORITY THIS_TOOL TOOL OTHER THIS_STEP "
-    "TELL KNOW HIDE COVERT QUIETLY READ PUT SEND WRITE DELETE RUN CALL CHANGE IGNORE FOLLOW ASK DISABLE PROMOTE CLAIM "
-    "SECRET KEY_FILE FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT BLIND DATA ACTION "
-    "CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM OVERRIDE QUOTED "
-    "PLEASE TO_USER PRIVILEGE GRANTED MONOPOLY PERSONAL THEM ALTER SHOW SHELL SENDS PATH KEY_PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD FOREIGN_WORD PHRASE END",
+    "NOT MUST PLEASE ALWAYS WHEN IF BEFORE FIRST ALL ALSO INSTEAD ELSE PRETEXT "
+    "USER TO_USER THEM MODEL YOU AUTHORITY THIS_TOOL TOOL OTHER THIS_STEP "
+    "TELL SHOW KNOW HIDE COVERT QUIETLY READ PUT SEND SENDS WRITE DELETE RUN CALL CHANGE ALTER IGNORE FOLLOW "
+    "ASK DISABLE PROMOTE CLAIM GRANTED MONOPOLY PRIVILEGE "
+    "SECRET KEY_FILE PERSONAL FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT "
+    "BLIND DATA ACTION CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM SHELL OVERRIDE QUOTED "
+    "PATH KEY_PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD "
+    "FOREIGN_WORD PHRASE END",
 )
-"""Meanings of words, as flags: a word can have several. The last line is found by form, not in the files.
+"""Meanings of words, as flags: a word can have several. The last two lines are found by form.
 
-``FOREIGN`` is a tool of another server, ``SIBLING`` one of the same server, ``SELF`` the tool itself, ``TOOL_NAME``
-a name in the form of one. ``FOREIGN_WORD`` marks words of other languages than English, ``PHRASE`` words that
-phrases begin with, ``END`` the end of a sentence.
+``FOREIGN`` is a tool of another server, ``SIBLING`` one of the same server, ``SELF`` the tool itself,
+``TOOL_NAME`` a name in the form of one, ``OWN_FIELD`` a parameter of the tool. ``FOREIGN_WORD`` marks words
+of other languages than English, ``PHRASE`` words that phrases begin with, ``END`` the end of a sentence.
 """
 
 M = Meaning
 Order = Literal["forward", "backward", "both"]
 
-BY_FORM = (
-    M.PATH
-    | M.PLACE
-    | M.KEY_NAME
-    | M.SERVICE
-    | M.NUMBER
-    | M.TOOL_NAME
-    | M.FOREIGN
-    | M.SIBLING
-    | M.SELF
-    | M.OWN_FIELD
-)
-IN_FILES = frozenset(
-    one.name for one in Meaning if not one & (BY_FORM | M.FOREIGN_WORD | M.PHRASE | M.END) and one.name
-) | {"NOTHING"}
-"""The names of the meanings that files may have. ``NOTHING`` has phrases whose words are no sign."""
+IN_FILES = frozenset(str(one.name) for one in Meaning if one < Meaning.PATH) | {"NOTHING"}
+"""Names of meanings in files. ``NOTHING`` is for phrases whose words would mean something."""
 
 
 class Language(NamedTuple):
     """A language with a file of words.
 
-    ``order`` is where a verb stands: "backward" if it comes last. ``blanks`` is whether words have blanks between
-    them. ``traces`` are an expression or frequent words, of which a text has two if it may be in the language.
+    ``order`` is where a verb stands: "backward" if it comes last. ``blanks`` is whether words have blanks
+    between them. ``traces`` are an expression, or frequent words of which a text in the language has some.
     """
 
     order: Order
@@ -77,34 +65,50 @@ LANGUAGES: Mapping[str, Language] = {
     "ar": Language("forward", True, re.compile("[\u0600-\u06ff]{2}")),
     "hi": Language("backward", True, re.compile("[\u0900-\u097f]{2}")),
     "es": Language(
-        "forward", True,
-        _often("el los las del una esta este esto estos que con por para sin su sus y se lo al un de cada"
-               " todo toda todos todas debe antes cuando desde sobre herramienta usuario archivo"
-               " usted ser cual hay nota campo texto datos"),
+        "forward",
+        True,
+        _often(
+            "el los las del una esta este esto estos que con por para sin su sus y se lo al un de cada "
+            "todo toda todos todas debe antes cuando desde sobre herramienta usuario archivo usted ser "
+            "cual hay nota campo texto datos"
+        ),
     ),
     "de": Language(
-        "both", True,
-        _often("die bitte sobald der das und den dem ist sind nicht mit fur ein eine einen einem zu zum zur auf von vom im bei "
-               " dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier einer"
-               " ins jeder jede jedes kann soll muss dann durch uber nutzer benutzer nachricht ohne bis ihre ihren dazu"),
+        "both",
+        True,
+        _often(
+            "die bitte sobald der das und den dem ist sind nicht mit fur ein eine einen einem zu zum zur "
+            "auf von vom im bei dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier "
+            "einer ins jeder jede jedes kann soll muss dann durch uber nutzer benutzer nachricht ohne bis "
+            "ihre ihren dazu"
+        ),
     ),
     "fr": Language(
-        "forward", True,
-        _often("le la les des du une un cette cet ces ce dans au aux et pour sans sur tu vous votre"
-               " vos toute toutes tout est sont pas par qui que avec ici outil avant l qu de"
-               " ne se aucun chaque il elle ils champ fichier utilisateur comme ou jamais "),
+        "forward",
+        True,
+        _often(
+            "le la les des du une un cette cet ces ce dans au aux et pour sans sur tu vous votre vos "
+            "toute toutes tout est sont pas par qui que avec ici outil avant l qu de ne se aucun chaque "
+            "il elle ils champ fichier utilisateur comme ou jamais"
+        ),
     ),
     "pt": Language(
-        "forward", True,
-        _often("o os ao da dos das uma um esta este que por para sem seu sua seus em nos na nao "
-               " ou se de aqui caso todo toda todas antes ferramenta usuario utilizador"
-               " ser ela ele pela pelo mais quando sobre cada arquivo ficheiro campo texto deve"),
+        "forward",
+        True,
+        _often(
+            "o os ao da dos das uma um esta este que por para sem seu sua seus em nos na nao ou se de "
+            "aqui caso todo toda todas antes ferramenta usuario utilizador ser ela ele pela pelo mais "
+            "quando sobre cada arquivo ficheiro campo texto deve"
+        ),
     ),
     "it": Language(
-        "forward", True,
-        _often("il lo la gli le dei della dello delle del al alla un una uno questo questa che con di"
-               " da non prima sono viene nel nella ogni qui per strumento utente l dell"
-               " suo sua dal dalla sul va anche come campo testo deve mai"),
+        "forward",
+        True,
+        _often(
+            "il lo la gli le dei della dello delle del al alla un una uno questo questa che con di da non "
+            "prima sono viene nel nella ogni qui per strumento utente l dell suo sua dal dalla sul va "
+            "anche come campo testo deve mai"
+        ),
     ),
 }  # fmt: skip
 """Languages besides English, whose words are looked for in every text."""
@@ -155,7 +159,7 @@ def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
 
 @cache
 def _telling(name: str) -> frozenset[str]:
-    """Return the longer words of a language's file that English does not have: short texts lack frequent words."""
+    """Return the longer words of a language that English lacks: short texts have few frequent words."""
     english = {*_ENGLISH_TOO, *(word for word, _ in _words("en"))}
     return frozenset(
         word for word, _ in _words(name) if len(word) >= _LONGER and word.isalpha() and word not in english
@@ -163,7 +167,10 @@ def _telling(name: str) -> frozenset[str]:
 
 
 _LONGER = 5
-_ENGLISH_TOO = _often("token tokens source sources client clients extension console discussion discussions executes adresse probleme")
+_ENGLISH_TOO = _often(
+    "token tokens source sources client clients extension console discussion discussions"
+    " executes adresse probleme"
+)
 
 
 def word_order(languages: frozenset[str]) -> Order:
@@ -231,8 +238,12 @@ class Vocabulary:
             if length <= len(token) and (more := self.endless.get(token[:length])):
                 means |= more
                 break
-        if means:
+        if means & ~int(M.PHRASE):
             return means
+        return means | self._bare(token)
+
+    def _bare(self, token: str) -> int:
+        """Return what a word means without the small words that are written together with it."""
         if "-" in token and (bare := _ENCLITICS.sub("", token)) != token:
             return self.meaning(bare)
         if "'" in token:
@@ -255,7 +266,7 @@ class Vocabulary:
         return 0
 
     def terms_in(self, run: str) -> Iterator[tuple[int, int]]:
-        """Yield where the words in a run without blanks are. What lies between means nothing."""
+        """Yield where the words in a run without blanks are."""
         at, size = 0, len(run)
         while at < size:
             for length in self._by_first.get(run[at], ()):
