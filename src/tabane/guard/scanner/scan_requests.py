@@ -11,8 +11,8 @@ from tabane.workers import frames
 class ScanRequest(msgspec.Struct, frozen=True, array_like=True):
     """A definition of a server.
 
-    ``others`` are the packed names of the tools of other servers, ``siblings`` those of the same one. A hub of
-    an earlier build sends no siblings.
+    ``others`` are the packed names of the tools of other servers, ``siblings`` those of the same one, which
+    hubs of earlier builds do not send.
     """
 
     server: str
