@@ -641,7 +641,7 @@ class FlowRule:
 
     def _names_of(self, trails: tuple[Trail, ...]) -> TrailNames:
         """Return the names in the texts of trails. Those of the last call are kept: they take time."""
-        state = tuple((trail.texts, trail.texts.version, len(trail.private)) for trail in trails)
+        state = tuple((trail.texts, trail.texts.stamp, len(trail.private)) for trail in trails)
         if self._names is None or self._names[0] != state:
             private = frozenset(source for trail in trails for source in trail.private)
             self._names = state, TrailNames([trail.texts for trail in trails], private)
