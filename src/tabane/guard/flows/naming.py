@@ -284,6 +284,7 @@ class _Parsed:
         self.prose: list[str] = []
         self.fields: dict[str, list[Field]] = {}
         self._text, self._own, self._count = text, own, 0
+        self._authors: tuple[tuple[str, ...], Literal["none", "self", "other"]] = ((), "none")
         self._sent = _SENT.search(text.tool) is not None
         try:
             found = msgspec.json.decode(text.body)
@@ -378,12 +379,10 @@ class _Parsed:
         self._note(text, kind, authors)
 
     def _note(self, text: str, kind: str, authors: tuple[str, ...]) -> None:
-        author: Literal["none", "self", "other"] = "none"
-        if authors:
-            is_own = all(
-                each in _ME or each in self._own or set(mails_in(each)) & self._own for each in authors
-            )
-            author = "self" if is_own or self._sent else "other"
+        if authors is not self._authors[0]:
+            own = all(each in _ME or not self._own.isdisjoint((each, *mails_in(each))) for each in authors)
+            self._authors = authors, "self" if own or self._sent else "other"
+        author = self._authors[1] if authors else "none"
         field = Field(author, kind in _RELATIONS, authors, self._text.source, self._text.tool)
         value = folded(text)
         self.fields.setdefault(value, []).append(field)
@@ -416,6 +415,8 @@ _SPOKEN = _words(
 _SPOKEN_UNSPACED = ("ドット", "アットマーク", "アット", "ハイフン", "点")
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{12,400}={0,2}")
 _HEX_PAIRS = re.compile(r"(?<![0-9A-Za-z])(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[ ,:]?){8,200}(?![0-9A-Za-z])")
+_HEX_OR_NOT = bytes(104 if chr(byte) in "0123456789abcdefABCDEF" else 32 for byte in range(256))
+_HEX_RUN = b"h" * 16
 _MOST_TOKENS = 300
 _NATO = (
     {"x": "x"}
@@ -727,6 +728,8 @@ def _decoded(raw: str) -> Iterator[str]:
                         ).decode()
                     )
                 )
-    for found in _HEX_PAIRS.finditer(raw[:LONGEST_READ]):
+    if _HEX_RUN not in raw.encode("utf-8", "replace").translate(_HEX_OR_NOT, b" ,:%\\x"):
+        return  # the pattern is slow
+    for found in _HEX_PAIRS.finditer(raw):
         with contextlib.suppress(ValueError):
             yield compact(folded(bytes.fromhex(re.sub(r"0x|\\x|[%,:\s]", "", found[0])).decode()))
