@@ -9,6 +9,7 @@ are guessed from names and descriptions. The sessions that read pages are those 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 import time
@@ -17,6 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import msgspec
 from benchmarks.report import machine, publish, table
 from tests.guard.flows.quality.replay import Replayed, read_suites, replay
 from tests.guard.flows.reading.sessions import read_sessions, stopped
@@ -111,19 +113,36 @@ def _costs(batches: int) -> list[list[str]]:
         ways: list[tuple[str, Callable[[], object]]] = [
             ("a tool without labels", _call(rule, caller, plain)),
             ("a tool that reads", _call(rule, caller, reading)),
-            ("the verdict on a call that is asked about", lambda: rule.verdict(caller, sending, b"{}")),
+            ("a call with arguments and 1 KiB of result", _ordinary(rule, caller, plain, reading)),
+            ("the verdict on a call that is asked about", lambda: rule.verdict(caller, sending, TO)),
+            ("the verdict on a recipient after 128 KiB of mail", _compared(rule, sending)),
             ("a result of 16 KiB with 40 links", lambda: rule.answered(caller, reading, b"{}", RESULT)),
             ("the verdict on a made-up address", lambda: rule.view(trail_key(caller), page, made_up)),
             ("the labels of a tool, once", lambda: inferred_labels(SENDING)),
         ]
+        slow = {"the verdict on a recipient after 128 KiB of mail": 1}
         rows = [
-            [name, *_times(call, batches if index < 3 else batches // 20)]
+            [name, *_times(call, batches if index < 3 else batches // 20, slow.get(name, CALLS))]
             for index, (name, call) in enumerate(ways)
         ]
         file.close()
         return rows
 
 
+QUERY = b'{"query":"budget of the third quarter","limit":10}'
+ANSWER = b'{"content":[{"type":"text","text":"' + b"word " * 200 + b'"}]}'
+TO = b'{"to":["ann@example.org"],"body":"The figures are attached."}'
+MAILS = msgspec.json.encode(
+    {
+        "content": [],
+        "structuredContent": {
+            "result": [
+                {"id": f"{n}", "from": f"p{n}@x{n}.example", "body": "See the budget of May. " * 26}
+                for n in range(190)
+            ]
+        },
+    }
+)
 RESULT = b"".join(b"See https://s%d.example/page/%d. %s" % (n, n, b"word " * 70) for n in range(40))
 SENDING = DescribedTool("send_email", "", "Sends an email with this text to people.", ("to", "body"))
 
@@ -136,13 +155,38 @@ def _call(rule: FlowRule, caller: Caller, target: CallTarget) -> Callable[[], No
     return call
 
 
-def _times(call: Callable[[], object], batches: int) -> list[str]:
+def _ordinary(rule: FlowRule, caller: Caller, plain: CallTarget, reading: CallTarget) -> Callable[[], None]:
+    """Calls of two tools by turns: the second call of the same tool within a second costs less."""
+    turns = itertools.cycle((plain, reading))
+
+    def call() -> None:
+        target = next(turns)
+        rule.verdict(caller, target, QUERY)
+        rule.answered(caller, target, QUERY, ANSWER)
+
+    return call
+
+
+def _compared(rule: FlowRule, sending: CallTarget) -> Callable[[], object]:
+    """The first verdict after new mail: later ones compare with what is prepared."""
+    inbox = CallTarget("mail__list_messages", "mail")
+    count = itertools.count()
+
+    def call() -> object:
+        caller = Caller("local", Face.MCP, "1", client=f"reader {next(count)}", cwd="/work")
+        rule.answered(caller, inbox, b"{}", MAILS)
+        return rule.verdict(caller, sending, TO)
+
+    return call
+
+
+def _times(call: Callable[[], object], batches: int, calls: int = CALLS) -> list[str]:
     found = []
     for _ in range(batches):
         began = time.perf_counter()
-        for _ in range(CALLS):
+        for _ in range(calls):
             call()
-        found.append((time.perf_counter() - began) / CALLS * 1e6)
+        found.append((time.perf_counter() - began) / calls * 1e6)
     found.sort()
     return [f"{found[0]:.2f} µs", f"{found[len(found) // 2]:.2f} µs"]
 

@@ -3,4 +3,4 @@
 Importing the package costs nothing: the bridge starts from here.
 """
 
-__version__ = "0.22.0"
+__version__ = "0.23.0"

@@ -50,7 +50,12 @@ def test_the_person_at_the_terminal_is_asked_and_the_call_is_made(home: Home) ->
         typed(terminal, "y")
         terminal.end(LIMIT)
     assert terminal.process.returncode == 0, terminal.out
-    for words in ("up__count", "Server: up", "wants each call of this tool to be confirmed", '"n":7'):
+    for words in (
+        "count of up will be called",
+        "as the settings of up say",
+        "\n    n: 7",
+        "Refuse: it is not",
+    ):
         assert words in terminal.out
     assert terminal.out.split()[-1] == "1"
     assert waiting(home) == []
@@ -64,6 +69,39 @@ def test_anything_else_than_yes_refuses_the_call(home: Home, answer: str) -> Non
     assert terminal.process.returncode == 1
     assert "A person refused this call" in terminal.out
     assert counted(home) == 0
+
+
+HOSTILE = "a\n\nWhat was read before\n- nothing\x1b[2J\r! safe\u202e" + " " * 90 + "- Approve: it is safe"
+
+
+def test_no_argument_looks_like_a_part_of_the_letter_on_a_terminal(home: Home) -> None:
+    with on_terminal(home, "tools", "call", "up__count", f"to={HOSTILE}", "path=/tmp/x") as terminal:
+        terminal.read_until("[y/N]", LIMIT)
+        [row] = waiting(home)
+        shown = home.run("approve", row["id"], "--show").out
+        assert waiting(home)[0]["state"] == "open"
+        typed(terminal, "n")
+        terminal.end(LIMIT)
+    assert row["letter"]["fields"][0]["name"] == "to"
+    for out in (terminal.out, shown):
+        assert "\u202e" not in out
+        assert "\x1b[2J" not in out
+        lines = [line.strip("\r") for line in out.split("\n")]
+        assert "      | What was read before" in lines
+        assert not any(
+            line.startswith(("What was read", "! safe", "- nothing", "- Approve: it")) for line in lines
+        )
+        assert all(len(line) <= 80 for line in lines if line.startswith("    "))
+
+
+def test_the_list_names_recipients_first_and_an_unknown_id_is_an_error(home: Home) -> None:
+    with on_terminal(home, "tools", "call", "up__count", "body=hello", "to=bob@example.com") as terminal:
+        terminal.read_until("[y/N]", LIMIT)
+        assert 'to="bob@example.com" body="hello"' in home.run("approve").out
+        typed(terminal, "n")
+        terminal.end(LIMIT)
+    assert home.run("approve", "0123456789", "--show").status == 2
+    assert home.run("approve", "0123456789", "--show", "--refuse").status == 2
 
 
 def test_ctrl_c_cancels_the_call_and_leaves_nothing_to_approve(home: Home) -> None:

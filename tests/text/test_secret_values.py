@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tabane.text.secret_values import looks_secret
+from tabane.text.secret_names import SecretNames
+from tabane.text.secret_values import hide_secrets, looks_secret
+from tests.harness.patience import assert_in_proportion
 
 
 @pytest.mark.parametrize(
@@ -59,3 +61,52 @@ def test_keys_and_passwords_are_recognized(name: str, value: str) -> None:
 )
 def test_other_values_are_left_alone(name: str, value: str) -> None:
     assert not looks_secret(name, value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "how do I reset a password in python",
+        "the password reset page is at https://example.com/reset",
+        "Your password is too short. It must be at least 12 characters long.",
+        "The password is required, and passwords are stored encrypted.",
+        "a token budget of 4096 tokens, of which the prompt takes 1200",
+        "the primary key is the column id, and the sort key is created_at",
+        "key: value pairs, such as lang: en",
+        "Pin the message, and cross the pass of the mountain before 1830.",
+        "error code 404, status code 500, postal code 94105, country code: 81",
+        "ISBN 978-4-06-519128-8, order 250-1234567-7654321, call +81 3-1234-5678 or 555-867-5309",
+        "$1,299.00 on 2026-11-22 10:30:00, in build 20261122103000, at 1763779200000",
+        "IBAN DE89 3704 0044 0532 0130 00",
+        "docker run -p 8080:80 -u 1000 nginx",
+        "mkdir -p src/tabane && ssh -p 2222 bob@example.com",
+        "Pass --token to the command, or set --password-file.",
+        "Das Passwort ist falsch. Bitte ein anderes eingeben.",
+        "El usuario olvidó su contraseña y la contraseña es obligatoria.",
+        "Le mot de passe est incorrect.",
+        "パスワードは8文字以上にしてください。パスワードを忘れた場合は、再設定してください。",
+        "トークンは予算の単位です。キーはファイルにあります。",
+        "密码错误，请重新输入。",
+        "| name | type |\n|---|---|\n| password | string |",
+        "def login(user: str, password: str) -> Session: ...",
+        "SELECT password FROM users WHERE id = 7",
+        "sha256 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "npm_config_registry and sk-learn-contrib-packages",
+    ],
+)
+def test_ordinary_texts_stay_as_they_are(text: str) -> None:
+    assert hide_secrets(text, SecretNames()) == text
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "password", "password is ",
+        'password="', "--token ", "mysql -p", "://a:b@", "<password>", "a,password\n", "パスワードは",
+        "%20", '\\"', '"a b" ', "<![CDATA[", "4111 ", "echo a | ", "name: password value: ",
+        "seed abcd ", "a:1:b:c:",
+    ],
+)  # fmt: skip
+def test_the_cost_grows_with_the_text_alone(piece: str) -> None:
+    names = SecretNames()
+    assert_in_proportion(lambda size: hide_secrets((piece * size)[:size], names), 1_000)

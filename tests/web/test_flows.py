@@ -127,6 +127,14 @@ async def test_an_allowed_pair_is_shown_with_the_name_of_its_key_and_taken_back(
         assert not await is_held(line)
         shown = text(await person.content("/flows"))
         assert shown.count("After mail was read, calls of mail are made without asking.") == 2
+        for pair, words in (
+            ("mail__send_email>Bob@example.com", "Calls of mail__send_email for bob@example.com are made"),
+            ("mail__send_email>*", "Calls of mail__send_email are made"),
+            ("*>*@example.com", "Calls for *@example.com are made"),
+        ):
+            await operate(here, "allow_flow", pair=pair)
+            assert words in text(await person.content("/flows/-/trails"))
+            await operate(here, "disallow_flow", pair=pair.replace("Bob", "bob"))
         assert ">laptop</span>" in shown
         done = await post(person, "/flows/-/disallow", pair="mail>mail", holder="local")
         assert "You are asked again about mail&gt;mail." in text(done)
@@ -147,7 +155,7 @@ async def test_the_name_of_a_client_is_text_and_hides_nothing(tmp_path: Path) ->
 
 
 async def test_a_policy_that_is_off_or_strict_says_so(tmp_path: Path) -> None:
-    for policy, words in (("off", "Nothing is noted"), ("strict", "is refused, unless you have allowed it")):
+    for policy, words in (("off", "Nothing is noted"), ("strict", "Such a call is refused")):
         folder = tmp_path / policy
         folder.mkdir()
         async with web_hub(folder, {}, flow_policy=policy) as here:

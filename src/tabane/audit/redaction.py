@@ -18,7 +18,9 @@ from typing import Any
 import msgspec
 
 from tabane.audit.entry import NOTHING, PreparedArguments
-from tabane.text.secret_values import PAIR_VALUES, SecretNames, has_run, may_name_secrets
+from tabane.text.secret_forms import has_mixed_word, has_run, marks_of, may_have_number, may_name_secrets
+from tabane.text.secret_names import SecretNames, may_be_pair, may_hold_named
+from tabane.text.secret_values import secret_spans
 
 CHECKED = 2 << 10
 """Bytes of arguments that are checked on the event loop, and taken as they are if they are harmless."""
@@ -37,6 +39,14 @@ MOST_WAITING = 1000
 
 MOST_DEPTH = 200
 """Depth up to which arguments stay JSON; deeper ones are a string, which every reader can parse."""
+
+_FEW = 2
+"""Digits of a number that is no code of any kind."""
+
+_CARD = 9
+"""Digits of the shortest number of a card or a person."""
+
+_ESCAPES = frozenset(b"\\\n\r")
 
 _any = msgspec.json.Decoder()
 _raw = msgspec.json.Decoder(msgspec.Raw)
@@ -109,7 +119,9 @@ class ArgumentRedactor:
             value = _any.decode(arguments)
         except _UNREADABLE:
             return False
-        if "\\" in text or "\n" in text or "\r" in text or has_run(arguments) or '"-' in text:
+        signs = marks_of(arguments)
+        few = not signs or (len(signs) <= _FEW and signs.isdigit() and not has_mixed_word(arguments))
+        if '"-' in text or has_run(arguments) or not (few or signs.isdigit() or _ESCAPES.isdisjoint(signs)):
             return False
         if self._short and any(short in text for short in self._short):
             return False
@@ -118,15 +130,11 @@ class ArgumentRedactor:
         if type(value) is not dict:
             return False
         # The text has no escapes, so a quotation mark always begins or ends a string, and no string holds
-        # JSON with names. If each colon follows a quotation mark, no string has a colon, except as its first
-        # character.
-        plain = (
-            "=" not in text
-            and text.count('":') == text.count(":")
-            and not (" " in text and _may_have_scheme(text))
-        )
-        if not text.isascii() and "：" in text:
-            plain = False
+        # JSON with names. If each colon follows a quotation mark, no string has a colon, except at its start.
+        if len(signs) >= _CARD and may_have_number(text):
+            return False
+        marks = not few or text.count('":') != text.count(":") or " -" in text
+        plain = not may_name_secrets(text, marks)
         containers = text.count("{") + text.count("[")
         if containers == 1 and plain:
             return self._names.harmless.issuperset(value) or self._has_no_secret_name(value)
@@ -139,15 +147,19 @@ class ArgumentRedactor:
             if kind is dict:
                 if not self._names.harmless.issuperset(part) and not self._has_no_secret_name(part):
                     return False
+                if not plain and may_be_pair(part, self._names):
+                    return False
                 waiting.extend(part.values())
             elif kind is list:
+                if not plain and may_hold_named(part, self._names):
+                    return False
                 waiting.extend(part)
-            elif kind is str and not plain and _is_suspect(part):
+            elif kind is str and not plain and (len(part) > AT_ONCE or secret_spans(part, self._names)):
                 return False
         return True
 
     def _has_no_secret_name(self, names: Iterable[str]) -> bool:
-        return not any(name in PAIR_VALUES or name in self._names for name in names)
+        return not any(name in self._names for name in names)
 
     def _redact_window(self, window: bytes, size: int) -> tuple[bytes, int]:
         from tabane.audit.json_reading import JsonReading  # few arguments need it, and its patterns are large
@@ -165,18 +177,6 @@ class ArgumentRedactor:
                 _raw.decode(line)
                 return line, 0
         return msgspec.json.encode(line[: self._limit].decode("utf-8", "ignore")), size
-
-
-def _is_suspect(text: str) -> bool:
-    """Return whether a string needs to be read more closely."""
-    if ":" in text or "=" in text or "：" in text:
-        return "@" in text or may_name_secrets(text)
-    return " " in text and _may_have_scheme(text)
-
-
-def _may_have_scheme(text: str) -> bool:
-    """Return whether ``Bearer`` or ``Basic`` may precede credentials in a text."""
-    return "earer" in text or "asic" in text or "EARER" in text or "ASIC" in text
 
 
 class _RedactionThread:

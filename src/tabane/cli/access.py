@@ -125,7 +125,7 @@ operation_command(
 
 operation_command(
     policy, "trails", "list_flow_trails", _client, _cwd,
-    help=say("List what clients have read in the last 30 minutes, and the pairs that are allowed."),
+    help=say("List what clients have read in the last 30 minutes, and what is allowed."),
     epilog=examples("tabane policy trails", "tabane policy trails --client claude-code --json"),
     start=False,
     text=_print_trails,
@@ -149,10 +149,14 @@ operation_command(
 operation_command(
     policy, "allow", "allow_flow", click.argument("pair", metavar="PAIR"), _holder,
     help=say(
-        "Let calls begin that the flow policy would ask about, from now on. PAIR names what was read and "
-        "what is called after it, such as web>mail; quote it in a shell."
+        "Let calls begin that the flow policy would ask about, from now on. PAIR names a tool and what it "
+        "may reach, such as mail__send_email>bob@example.com. The tool may be *, and what it reaches may be "
+        "* or *@example.com. Quote it in a shell."
     ),
-    epilog=examples("tabane policy allow 'pages>mail'", "tabane policy allow 'pages>mail' --holder key:a1b2"),
+    epilog=examples(
+        "tabane policy allow 'mail__send_email>bob@example.com'",
+        "tabane policy allow '*>*@example.com' --holder key:a1b2",
+    ),
     text=say("{pair} is allowed."),
 )  # fmt: skip
 
@@ -160,8 +164,8 @@ operation_command(
     policy, "disallow", "disallow_flow",
     click.argument("pair", metavar="PAIR", shell_complete=allowed_pairs),
     _holder,
-    help=say("Ask again about a pair that was allowed."),
-    epilog=examples("tabane policy disallow 'pages>mail'"),
+    help=say("Ask again about what was allowed."),
+    epilog=examples("tabane policy disallow 'mail__send_email>bob@example.com'"),
     text=lambda _, found: (
         say("{pair} is no longer allowed.") if found["changed"] else say("{pair} was not allowed.")
     ),

@@ -6,23 +6,27 @@ A command whose call has to be approved asks the person at the terminal.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from tabane.cli.arguments import read_object, read_pairs
 from tabane.cli.operation_command import Column, default_group, operation_command, print_rows
 from tabane.cli.options import names_of, option, with_hub
-from tabane.cli.output import Command, Terminal, emit, examples, local_second, text
-from tabane.errors import CallerError, TabaneError
+from tabane.cli.output import Command, Terminal, emit, examples, lang, local_second, text
+from tabane.cli.terminal_text import wrapped
+from tabane.errors import CallerError, TabaneError, UnknownName
+from tabane.hub.local.client import read_result
 from tabane.messages import say
 
 if TYPE_CHECKING:
+    from tabane.guard.approvals.letter import Letter
     from tabane.hub.local.client import HubClient
 
 LONGEST_CELL = 200
-"""Characters of arguments in the list. `tabane approve --json` has all that a hub keeps."""
+"""Characters of arguments in the list. `tabane approve ID --show` has all that a hub keeps."""
 
 
 @click.command(
@@ -30,55 +34,113 @@ LONGEST_CELL = 200
     cls=Command,
     help=say(
         "List the calls that wait until a person approves them, or decide about one. A call that was "
-        "approved is made once, with exactly these arguments."
+        "approved is made once, with exactly these arguments. Why calls wait: tabane manual asking"
     ),
-    epilog=examples("tabane approve", "tabane approve 3fa9c1d2e4", "tabane approve 3fa9c1d2e4 --refuse"),
+    epilog=examples(
+        "tabane approve",
+        "tabane approve 3fa9c1d2e4 --show",
+        "tabane approve 3fa9c1d2e4",
+        "tabane approve 3fa9c1d2e4 --refuse",
+    ),
 )
 @click.argument("id", metavar="[ID]", required=False, shell_complete=names_of("list_approvals", "id"))
+@option("--show", is_flag=True, help=say("Show the whole call, and decide nothing."))
 @option("--refuse", is_flag=True, help=say("Refuse the call. The same call is refused for ten minutes."))
 @option("--remember", is_flag=True, help=say("Allow the same for later calls too, where that is offered."))
 @with_hub
-def approve(terminal: Terminal, id: str | None, refuse: bool, remember: bool) -> None:
+def approve(terminal: Terminal, id: str | None, show: bool, refuse: bool, remember: bool) -> None:
     if id is None:
-        if refuse or remember:
+        if show or refuse or remember:
             raise click.UsageError(text(say("Name the approval: tabane approve lists all.")))
         found = terminal.hub(start=False).call("list_approvals")
         if not terminal.show_json(found):
-            if not found["results"]:
+            rows = read_result(found, _Waiting).results
+            if not rows:
                 terminal.note(say("No call waits for an approval."))
-            print_rows(terminal, _COLUMNS, found["results"])
+            print_rows(terminal, _COLUMNS, rows)
         return
-    if refuse and remember:
-        raise click.UsageError(text(say("--refuse and --remember exclude each other.")))
+    if show + refuse + remember > 1:
+        raise click.UsageError(text(say("--show, --refuse and --remember exclude each other.")))
     hub = terminal.hub(start=False)
+    if show:
+        found = hub.call("list_approvals", {"id": id})
+        if not (rows := read_result(found, _Waiting).results):
+            raise UnknownName(say("No call waits for approval {id}. List all with: tabane approve", id=id))
+        if not terminal.show_json(found):
+            for line in _letter_lines(rows[0]):
+                terminal.say(line)
+        return
     if refuse:
         done = hub.call("refuse_call", {"id": id})
-        said = say("The call of {tool} is refused.", tool=done["tool"])
+        said = say("The call of {tool} is refused.", tool=read_result(done, WaitingCall).tool)
     else:
         done = hub.call("approve_call", {"id": id, "remember": remember})
-        said = say("The call of {tool} is approved, once.", tool=done["tool"])
+        said = say("The call of {tool} is approved, once.", tool=read_result(done, WaitingCall).tool)
     terminal.show(done, said)
 
 
-def _arguments(row: dict[str, Any]) -> str:
-    shown = " ".join(str(row["arguments"]).split())
-    whole = len(shown) <= LONGEST_CELL and not row["arguments_size"]
-    return shown if whole else f"{shown[:LONGEST_CELL]}…"
+class WaitingCall(Struct):
+    """A call that a person has to approve, as list_approvals and next_approval have it.
+
+    Hubs of earlier versions send no letter.
+    """
+
+    id: str
+    tool: str
+    state: str
+    asked: float
+    reasons: tuple[str, ...]
+    arguments: str
+    pairs: tuple[str, ...] = ()
+    holder: str = ""
+    label: str = ""
+    client: str = ""
+    letter: dict[str, Any] | None = None
+    may_approve: bool = False
+
+    def read_letter(self) -> Letter | None:
+        """Return its letter; None if the hub sends none."""
+        from tabane.guard.approvals.letter import Letter  # the help needs none
+
+        return None if self.letter is None else read_result(self.letter, Letter)
+
+    @property
+    def reason(self) -> str:
+        """The first reason. `tabane approve ID --show` has all."""
+        letter = self.read_letter()
+        return next(iter((*letter.against, *letter.reasons) if letter else self.reasons), "")
+
+    @property
+    def given(self) -> str:
+        """What it is given, on one line, recipients first."""
+        import json  # the help prints none
+
+        letter = self.read_letter()
+        if letter is None:
+            shown, is_whole = " ".join(self.arguments.split()), True
+        else:
+            named = (f"{each.name}={json.dumps(each.value, ensure_ascii=False)}" for each in letter.fields)
+            shown, is_whole = " ".join(named), letter.whole
+        return shown if is_whole and len(shown) <= LONGEST_CELL else f"{shown[:LONGEST_CELL]}…"
+
+
+class _Waiting(Struct):
+    results: tuple[WaitingCall, ...]
 
 
 _COLUMNS = (
-    Column(say("id"), "id"),
-    Column(say("tool"), "tool"),
-    Column(say("state"), "state"),
-    Column(say("asked"), lambda row: local_second(row["asked"])),
-    Column(say("reason"), lambda row: " ".join(row["reasons"])),
-    Column(say("arguments"), _arguments),
-    Column(say("client"), lambda row: row["client"] or row["label"] or row["holder"]),
+    Column(say("id"), lambda row: row.id),
+    Column(say("tool"), lambda row: row.tool),
+    Column(say("state"), lambda row: row.state),
+    Column(say("asked"), lambda row: local_second(row.asked)),
+    Column(say("reason"), lambda row: row.reason),
+    Column(say("arguments"), lambda row: row.given),
+    Column(say("client"), lambda row: row.client or row.label or row.holder),
 )
 
 
-LONGEST_ARGUMENTS = 4000
-"""Characters of arguments that are shown. The hub keeps no more than the beginning of long ones either."""
+LONGEST_VALUE = 1_200
+"""Characters of a value before a question: what comes first should still be on the screen."""
 
 
 def approved_call(terminal: Terminal, method: str, params: Mapping[str, Any]) -> bytes:
@@ -95,12 +157,12 @@ def approved_call(terminal: Terminal, method: str, params: Mapping[str, Any]) ->
     call = hub.begin(method, encode(params))
     while hub.first_of((call, watch)) == watch:
         try:
-            row: dict[str, Any] = decode(hub.result_of(watch))
+            row = read_result(decode(hub.result_of(watch)), WaitingCall)
         except TabaneError:  # a hub of an earlier version does not say what waits
             break
         # before anybody answers: then a script goes on to its next call
         watch = hub.begin("next_approval", asks)
-        if terminal.asks and row["may_approve"]:
+        if terminal.asks and row.may_approve:
             _ask(terminal, hub, call, row)
         else:
             _show(terminal, row)
@@ -108,16 +170,18 @@ def approved_call(terminal: Terminal, method: str, params: Mapping[str, Any]) ->
                 say(
                     "The call waits. Approve it on the web page (tabane open /approvals) or with: tabane "
                     "approve {id}. Ctrl+C cancels it.",
-                    id=row["id"],
+                    id=row.id,
                 )
             )
     return hub.result_of(call)
 
 
-def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: Mapping[str, Any]) -> None:
+def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: WaitingCall) -> None:
     """Ask the person at the terminal, unless somebody decides elsewhere before."""
     _show(terminal, row)
-    emit(text(say("Approve this call?")), " [y/N]: ", err=True, nl=False)
+    if row.pairs:
+        terminal.note(say("y approves it, n refuses it, and a also allows the same from now on."))
+    emit(text(say("Approve this call?")), " [y/N/a]: " if row.pairs else " [y/N]: ", err=True, nl=False)
     if hub.first_of((call,), sys.stdin.fileno()) == call:
         emit(err=True)
         terminal.note(say("The call was decided elsewhere."))
@@ -125,22 +189,40 @@ def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: Mapping[str, Any]
     typed = sys.stdin.readline()
     if not typed:
         raise click.Abort
-    approved = typed.strip().lower() in ("y", "yes")
+    answer = typed.strip().lower()
+    remember = bool(row.pairs) and answer in ("a", "always")
     try:
-        hub.call("approve_call" if approved else "refuse_call", {"id": row["id"]})
+        if remember or answer in ("y", "yes"):
+            hub.call("approve_call", {"id": row.id, "remember": remember})
+        else:
+            hub.call("refuse_call", {"id": row.id})
     except CallerError:
         return  # it was decided elsewhere meanwhile: the call's own answer says what became of it
 
 
-def _show(terminal: Terminal, row: Mapping[str, Any]) -> None:
-    terminal.note(say("A person has to approve this call of {tool} first.", tool=row["tool"]))
-    if row["server"]:
-        terminal.note(say("Server: {server}", server=row["server"]))
-    for reason in row["reasons"]:
-        terminal.note(reason)
-    shown = str(row["arguments"])
-    cut = "…" if len(shown) > LONGEST_ARGUMENTS or row["arguments_size"] else ""
-    terminal.note(say("Arguments: {arguments}", arguments=shown[:LONGEST_ARGUMENTS] + cut))
+def _show(terminal: Terminal, row: WaitingCall) -> None:
+    terminal.note(say("A person has to approve this call of {tool} first.", tool=row.tool))
+    terminal.note("")
+    for line in _letter_lines(row, LONGEST_VALUE):
+        terminal.note(line)
+    terminal.note("")
+
+
+def _letter_lines(row: WaitingCall, longest: int = 1 << 30) -> Iterator[str]:
+    """Yield the lines of the letter of an approval, none of them wider than the terminal."""
+    import shutil
+
+    from tabane.guard.approvals.letter import letter_text  # the help needs none
+
+    letter = row.read_letter()
+    if letter is None:
+        yield from (*row.reasons, row.given)
+        return
+    columns = shutil.get_terminal_size().columns
+    for line in letter_text(letter, lang(), columns, longest).split("\n"):
+        indent = "  " if line.startswith(("- ", "! ")) else ""
+        first, *more = wrapped(line, columns - len(indent))
+        yield from (first, *(indent + each for each in more))
 
 
 def _question(row: dict[str, Any]) -> str:

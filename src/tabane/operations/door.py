@@ -27,18 +27,41 @@ if TYPE_CHECKING:
     from tabane.operations.operation import Call, Job, Operation, OperationTable, Stream
 
 
+TargetOfCall = Literal["address", "host", "account", "channel", "user", "path", "id", "value", "program"]
+"""Kinds of what a call reaches or changes. ``address`` is a mail address, ``account`` also a phone number,
+``id`` names something that is answered, changed or deleted, and ``value`` says what is done."""
+
+
+class JudgedTarget(Struct, frozen=True):
+    """What a call would reach or change, and where that was named before.
+
+    ``parameter`` is the parameter that gives it. ``source`` and ``tool`` say which result named it; empty if
+    none did. ``naming``: ``text`` within a text of others, ``record`` as a field of a record of others,
+    ``disguised`` in another spelling or in parts, ``nowhere`` in nothing that is still known.
+    """
+
+    kind: TargetOfCall
+    value: str
+    parameter: str = ""
+    naming: Literal["text", "record", "disguised", "nowhere"] = "nowhere"
+    source: str = ""
+    tool: str = ""
+
+
 class CallVerdict(Struct, frozen=True):
     """The verdict of a rule on a call that it does not let begin.
 
     ``ask``: a person may approve the call. ``refuse``: nobody may. ``rule`` is the name of the rule, and
-    ``reason`` says to a person why. ``pair`` names what a person may allow for later calls too, such as
-    ``github>mail``; empty if each call has to be approved on its own.
+    ``reason`` says to a person why. ``pairs`` name what a person may allow for later calls too, each a tool
+    and what it reaches, such as ``mail__send>bob@example.com``; none if each call has to be approved on its
+    own. ``targets`` are what the person decides about, in the order of the arguments.
     """
 
     action: Literal["ask", "refuse"]
     rule: str
     reason: Message
-    pair: str = ""
+    pairs: tuple[str, ...] = ()
+    targets: tuple[JudgedTarget, ...] = ()
 
 
 class CallRule(Protocol):

@@ -101,6 +101,9 @@ _FORMS: tuple[_Form, ...] = (
 _BY_ANCHOR = tuple((anchor, form) for form in _FORMS for anchor in form.anchors)
 _NO_PREFIX = ("password-in-url", "private-key", "authorization-header")
 _WITHOUT_PREFIX = tuple((anchor, form) for anchor, form in _BY_ANCHOR if form.kind in _NO_PREFIX)
+PREFIXES = tuple(anchor.decode() for anchor, form in _BY_ANCHOR if form.kind not in (*_NO_PREFIX, "jwt"))
+"""What keys of services begin with."""
+
 _ANCHORS = tuple(anchor for anchor, _ in _WITHOUT_PREFIX)
 _PREFIX = lazy_pattern(
     b"|".join(re.escape(anchor) for anchor, form in _BY_ANCHOR if form.kind not in _NO_PREFIX)

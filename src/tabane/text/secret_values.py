@@ -1,210 +1,140 @@
-"""Values that look like secrets: by their name, such as API_KEY, or by their form, whatever their name."""
+"""Values that look like secrets: by their form, or by a name beside them, in texts of any kind.
+
+A text is searched in several views: as it is, and without the escapes of JSON, URLs and HTML. Full-width
+letters count as ordinary ones. The work grows with the length of the text alone.
+"""
 
 from __future__ import annotations
 
-import base64
-import binascii
+import html
 import re
-import unicodedata
-from collections.abc import Iterable
-from fnmatch import translate
+from collections.abc import Iterable, Iterator
 from functools import cache
 
+from tabane.text.command_secrets import secrets_of_commands
 from tabane.text.lazy_patterns import lazy_pattern
-
-MOST_REMEMBERED = 4096
-"""Harmless names that are remembered; beyond it, the memory begins again."""
-
-_LONGEST = 200
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_BETWEEN = re.compile(r"[\W_]+")
-
-_HINTS = (
-    "pass", "secret", "cookie", "credential", "auth", "key", "token", "pwd", "pw", "pat", "pin", "otp", "jwt",
-    "bearer", "cvv", "cvc", "session", "csrf", "redirected",
-)  # fmt: skip
-"""Each secret name in ASCII contains one of these."""
-
-_SECRET = (
-    r"passw(?:or)?d|passphrase|passcode|secrets?(?:_|$)|secret_?key|client_?secret|cookie|credential"
-    r"|authori[sz]ation|^redirected_?url$"
-    r"|(?:api|access|private|signing|encryption|master|ssh|account|auth|service)_?key(?:s|$|_)"
-    r"|(?:^|_)tokens?(?:_|$)"
-    r"|(?:access|auth|refresh|id|bearer|bot|api|session|csrf|xsrf|device|user|client|personal)tokens?$"
-    r"|(?:^|_)(?:pass|passwd|pwd|pw|pat|pin|otp|totp|auth|jwt|bearer|cvv|cvc|session_?id|csrf)$"
-    r"|パスワード|パスフレーズ|暗証番号|秘密鍵|秘密の|トークン|認証情報|合言葉|密码|비밀번호"
-)
-_HARMLESS = (
-    r"(?:^|_)(?:max|min|num|n|total|count|input|output|prompt|completion|used|saved|budget|limit|context"
-    r"|new|thinking|reasoning|page|next|cursor|continuation|sync|result|of)_tokens?$"
-    r"|^tokens$|tokens?_(?:count|limit|budget|usage|type|index|length|size)$|(?:pin|auth)_?(?:ned|hor)"
-)
-
-
-class SecretNames:
-    """Decides by name whether a value is hidden. ``more`` are further names; ``*`` stands for any text."""
-
-    def __init__(self, more: Iterable[str] = ()) -> None:
-        patterns = [translate(name.casefold()) for name in more]
-        self._more = re.compile("|".join(patterns)) if patterns else None
-        self.harmless: set[str] = set()
-        """Names that were found harmless: a quick answer for most members."""
-
-    def __contains__(self, name: str) -> bool:
-        if name in self.harmless:
-            return False
-        if self._is_secret(name[:_LONGEST]):
-            return True
-        if len(self.harmless) >= MOST_REMEMBERED:
-            self.harmless.clear()
-        if len(name) <= _LONGEST:
-            self.harmless.add(name)
-        return False
-
-    def _is_secret(self, name: str) -> bool:
-        if self._more is not None and self._more.match(name.casefold()):
-            return True
-        if name.isascii():
-            lower = name.lower()
-            if not any(hint in lower for hint in _HINTS):
-                return False
-        secret, harmless = _patterns()
-        plain = plain_name(name)
-        return secret.search(plain) is not None and harmless.search(plain) is None
-
-
-@cache
-def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return what secret names match, and what those of them match that only look so."""
-    return re.compile(_SECRET), re.compile(_HARMLESS)
-
-
-def plain_name(name: str) -> str:
-    """Return a name in one spelling: ``apiKey``, ``API-KEY`` and ``ＡＰＩ＿ＫＥＹ`` become ``api_key``."""
-    if not name.isascii():
-        name = unicodedata.normalize("NFKC", name)
-    return _BETWEEN.sub("_", _CAMEL.sub("_", name)).casefold()
-
-
-PAIR_VALUES = frozenset({"value", "values", "val"})
-"""Names of members that hold a value, which may be secret if a member beside them names it."""
-
-RUN = 16
-"""Characters of the shortest unbroken run of letters and digits that is searched for keys of services."""
-
-_WORDS = (
-    "passw",
-    "passphrase",
-    "passcode",
-    "pwd",
-    "secret",
-    "token",
-    "key",
-    "credential",
-    "auth",
-    "pin",
-    "otp",
-)
-_WORDS_BEYOND_ASCII = ("パスワード", "暗証番号", "トークン")
-
-_CLASSES = bytes(
-    ord("x") if (chr(byte).isalnum() and byte < 128) or byte in b"_-." else ord(" ") for byte in range(256)
-)
-_RUN = b"x" * RUN
-
-
-def has_run(text: bytes) -> bool:
-    """Return whether a text has a long run of letters, digits, ``_``, ``-`` and ``.``, as keys are."""
-    return _RUN in text.translate(_CLASSES)
-
-
-def may_name_secrets(text: str) -> bool:
-    """Return whether :func:`hide_secrets` may find a header or an assignment such as ``password=…``."""
-    lower = text.lower()
-    if "bearer" in lower or "basic" in lower:
-        return True
-    if "=" not in text and ":" not in text and "：" not in text:
-        return False
-    if any(word in lower for word in _WORDS) or "cookie" in lower:
-        return True
-    return not text.isascii() and any(word in text for word in _WORDS_BEYOND_ASCII)
-
+from tabane.text.secret_forms import Span, announced_secrets, may_name_secrets, secrets_of_forms
+from tabane.text.secret_names import SecretNames, plain_name
+from tabane.text.secret_sentences import secrets_of_sentences
+from tabane.text.secret_tables import secrets_of_tables
 
 HIDDEN = "***"
 
-_TOKENS = lazy_pattern(
-    r"gh[pousr]_[A-Za-z0-9]{12,}|github_pat_\w{12,}|gl[a-z]{2,6}-[\w-]{12,}|xox[a-z]-[\w-]{8,}|xapp-[\w-]{8,}"
-    r"|(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{12,}|AIza[\w-]{16,}|ya29\.[\w-]{12,}|GOCSPX-[\w-]{12,}"
-    r"|[sr]k_(?:live|test)_\w{8,}|whsec_\w{8,}|(?<![A-Za-z0-9])sk-[\w-]{12,}|npm_[A-Za-z0-9]{12,}"
-    r"|pypi-[\w-]{12,}|(?<![A-Za-z0-9])hf_[A-Za-z0-9]{12,}|tbn_[\w-]{8,}|SG\.[\w-]{12,}(?:\.[\w-]+)?"
-    r"|eyJ[\w-]{8,}(?:\.[\w-]*){0,4}"
+_FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
+_ENCODED = lazy_pattern(
+    r"(?:%[0-9A-Fa-f]{2})+|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});|\\+(?:u[0-9A-Fa-f]{4}"
+    r"|[\"'/nrt])"
 )
-_PRIVATE_KEY = lazy_pattern(
-    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
-    r".*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
+_MOST_LEVELS = 3
+"""Levels of escapes and quotation marks in a text; there are more levels of JSON in ``json_reading``."""
+
+_QUOTED = lazy_pattern(
+    r'"((?:[^"\\]|\\.)*+)(?:"|\Z)|<!\[CDATA\[(.*?)(?:\]\]>|\Z)|>([^<>]{8,})<|[?&][\w.-]{1,60}=([^&#\s"\'<>]{8,})',
     re.DOTALL,
 )
-_URL_PASSWORD = lazy_pattern(r"(://[^\s/?#@:]{0,200}:)([^\s/?#]{1,500})(?=@)")
-_URL_TOKEN = lazy_pattern(r"(://)([^\s/?#@:]{16,500})(?=@)")
-_HEADER = lazy_pattern(
-    r"""((?:authorization|cookie)\\{0,8}["']?\s{0,8}[:=]\s{0,8}\\{0,8}["']?)([^\r\n"'\\]+)""", re.IGNORECASE
-)
-_SCHEME = lazy_pattern(r"\b(bearer|basic)(\s+)([A-Za-z0-9._~+/=-]{4,})", re.IGNORECASE)
-_ASSIGNMENT = lazy_pattern(
-    r"""((?:passw|passphrase|passcode|pwd|secret|token|key|credential|auth|pin|otp|パスワード|暗証番号|トークン)"""
-    r"""[\w.-]{0,40}\\{0,8}["']?\s{0,8}(?:=>|[=:：])\s{0,8})"""
-    r"""(\\{0,8}"(?:[^"\\]|\\(?!"))*|\\{0,8}'[^'\\]*|[^\s&;,"'}\])]+)""",
-    re.IGNORECASE,
-)
-_NAME_BEFORE = re.compile(r"[\w.-]{0,60}\Z")
-_NAME = re.compile(r"[\w.-]+")
+_BACKSLASHED = {"n": "\n", "r": "\r", "t": "\t"}
+
+
+def _decoded(text: str) -> tuple[str, list[int]] | None:
+    """Return a text without escapes of URLs, HTML and JSON, and the position of each character before."""
+    if "%" not in text and "&" not in text and "\\" not in text:
+        return None
+    parts: list[str] = []
+    positions: list[int] = []
+    at = 0
+    for found in _ENCODED.finditer(text):
+        plain = _unescaped(found[0])
+        parts += (text[at : found.start()], plain)
+        positions += range(at, found.start())
+        step = len(found[0]) / max(len(plain), 1)
+        positions += (found.start() + int(index * step) for index in range(len(plain)))
+        at = found.end()
+    if not at:
+        return None
+    positions += range(at, len(text) + 1)
+    return "".join((*parts, text[at:])), positions
+
+
+def _unescaped(escaped: str) -> str:
+    if escaped[0] == "%":
+        return bytes.fromhex(escaped.replace("%", "")).decode("utf-8", "replace")
+    if escaped[0] == "&":
+        return html.unescape(escaped)
+    inner = escaped.lstrip("\\")
+    return chr(int(inner[1:], 16)) if inner[0] == "u" else _BACKSLASHED.get(inner, inner)
 
 
 def hide_secrets(text: str, names: SecretNames) -> str:
-    """Return a text with the secrets that are recognized by their form replaced by ``***``."""
-    if has_run(text.encode("utf-8", "replace")):
-        text = _TOKENS.sub(HIDDEN, text)
-    if "-----BEGIN" in text:
-        text = _PRIVATE_KEY.sub(HIDDEN, text)
-    if "://" in text and "@" in text:
-        text = _URL_TOKEN.sub(rf"\1{HIDDEN}", _URL_PASSWORD.sub(rf"\1{HIDDEN}", text))
-    return _hide_named(text, names)
-
-
-def _hide_named(text: str, names: SecretNames) -> str:
-    if not may_name_secrets(text):
+    """Return a text with the secrets that are recognized in it replaced by ``***``."""
+    spans = secret_spans(text, names)
+    if not spans:
         return text
-    text = _HEADER.sub(rf"\1{HIDDEN}", text)
-    text = _SCHEME.sub(_without_credentials, text)
-    return _ASSIGNMENT.sub(lambda found: _without_value(found, names), text)
+    parts: list[str] = []
+    at = 0
+    for start, end in spans:
+        parts += (text[at:start], HIDDEN)
+        at = end
+    return "".join((*parts, text[at:]))
 
 
-def _without_credentials(match: re.Match[str]) -> str:
-    scheme, space, value = match.groups()
-    if scheme.lower() == "basic":
-        secret = _holds_colon(value)
-    else:
-        secret = len(value) >= 12 or not (value.isalpha() and value.islower())
-    return scheme + space + (HIDDEN if secret else value)
+def secret_spans(text: str, names: SecretNames) -> list[Span]:
+    """Return where a text has secrets, in their order, none within or beside another."""
+    return _merged(_spans_of(text, names, _MOST_LEVELS), text)
 
 
-def _holds_colon(value: str) -> bool:
-    try:
-        return b":" in base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_")
-    except (binascii.Error, ValueError):
-        return False
+def _spans_of(text: str, names: SecretNames, levels: int) -> Iterator[Span]:
+    """Yield the secrets of a text, of what it is without escapes, and of the texts that it quotes."""
+    if not text.isascii():
+        text = text.translate(_FULL_WIDTH)
+    yield from _spans_in(text, names)
+    if levels and (decoded := _decoded(text)):
+        view, positions = decoded
+        for start, end in _spans_of(view, names, levels - 1):
+            yield positions[start], positions[end]
+    if levels:
+        for quoted in _QUOTED.finditer(text):
+            start, inner = quoted.start(quoted.lastindex or 0), quoted[quoted.lastindex or 0]
+            if 8 <= len(inner) < len(text) and may_name_secrets(inner):
+                for first, last in _spans_of(inner, names, levels - 1):
+                    yield start + first, start + last
 
 
-def _without_value(match: re.Match[str], names: SecretNames) -> str:
-    head, value = match.groups()
-    before = _NAME_BEFORE.search(match.string, max(0, match.start() - 60), match.start())
-    word = _NAME.match(head)
-    name = (before[0] if before else "") + (word[0] if word else "")
-    if name not in names:
-        return match[0]
-    quote = re.match(r"""\\{0,8}["']?""", value)
-    return head + (quote[0] if quote else "") + HIDDEN
+def _merged(spans: Iterable[Span], text: str) -> list[Span]:
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if start >= end or text[start:end] == HIDDEN:
+            continue
+        if merged and start <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
 
+
+def _spans_in(text: str, names: SecretNames) -> Iterator[Span]:
+    yield from secrets_of_forms(text)
+    if not may_name_secrets(text):
+        return
+    low = text.lower()
+    if len(low) != len(text):  # a few letters are longer in lower case
+        low = "".join(lower if len(lower := character.lower()) == 1 else character for character in text)
+    yield from announced_secrets(text, low)
+    if (
+        " -" in text
+        or text[:1] == "-"
+        or "\n-" in text
+        or " /" in text
+        or any(word in low for word in _COMMAND_WORDS)
+    ):
+        yield from secrets_of_commands(text, names)
+    yield from secrets_of_tables(text, low, names)
+    yield from secrets_of_sentences(text, low, names)
+
+
+_COMMAND_WORDS = ("login", "setx", "add_user", "mysqladmin")
+
+
+# -- one value with its name --------------------------------------------------------------------------
 
 SHORTEST = 4
 """Characters of a secret. A shorter one could not be hidden in logs: it would be found everywhere."""

@@ -237,8 +237,9 @@ async def test_what_a_script_has_read_holds_for_its_later_calls(tmp_path: Path) 
     servers = {name: replayed(tmp_path / "servers", name) for name in ("mail", "files")}
     async with running_hub(tmp_path, servers, script_writes="allow", approval_wait=0) as here:
         line = await here.connect()
-        delete = "await files.delete_file(path='a')"
-        assert not (await scripted(line, f"from tools import files\n{delete}"))["isError"]
+        delete = "await files.delete_file(path='x')"  # which a mail names
+        other = "from tools import files\nawait files.delete_file(path='a')"
+        assert not (await scripted(line, other))["isError"]
         refused = await scripted(line, f"from tools import mail, files\nawait mail.read_inbox()\n{delete}")
         assert "PermissionError" in text(refused)
         assert "a person has to approve" in text(refused)

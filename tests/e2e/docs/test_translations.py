@@ -9,7 +9,7 @@ import pytest
 
 from tests.e2e.docs.pages import ROOT, links, shape
 
-TRANSLATED = ["assistants", "backup", "privacy", "servers", "troubleshooting"]
+TRANSLATED = ["asking", "assistants", "backup", "privacy", "servers", "troubleshooting"]
 """Pages that are translated whole, sentence by sentence."""
 
 ALL = sorted(page for page in (ROOT / "docs").glob("*.ja.md"))

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.guard.flows.flow_rule import FlowRule
-from tabane.guard.flows.trails import IDLE, Trail, TrailKey, Trails
+from tabane.guard.flows.naming import KeptText
+from tabane.guard.flows.trails import IDLE, MOST_TRAILS, Trail, TrailKey, Trails
 from tabane.operations import Caller, CallTarget, Face
 from tabane.servers.labels import NO_LABELS, PRIVATE, UNTRUSTED, CallLabels
 
@@ -67,6 +68,35 @@ def test_a_clock_that_is_set_back_ends_nothing() -> None:
     trails.use(KEYS[0]).add(UNTRUSTED, "web", "web__fetch")
     clock.now -= 10 * IDLE
     assert trails.use(KEYS[0]).labels == UNTRUSTED
+
+
+def test_a_client_more_than_have_their_texts_kept_shares_its_trail_with_nobody() -> None:
+    """The texts of the oldest are forgotten, but not what it has read."""
+    clock = Clock()
+    trails = Trails(clock)
+    keys = [TrailKey("local", str(number), "") for number in range(MOST_TRAILS + 1)]
+    for key in keys:
+        trails.use(key).add(UNTRUSTED, f"server{key.client}", "tool")
+        trails.kept += trails.use(key).texts.add(KeptText("others", b"text"))
+    assert trails.spilled() is None
+    assert all(trails.find(key).untrusted.keys() == {f"server{key.client}"} for key in keys)
+    assert [trails.find(key).texts.whole for key in (keys[0], keys[-1])] == [False, True]
+    assert trails.kept == 4 * MOST_TRAILS
+
+
+def test_what_all_trails_keep_is_bounded_and_counted() -> None:
+    clock = Clock()
+    trails = Trails(clock)
+    for number in range(50):
+        trail = trails.use(TrailKey("local", str(number), ""))
+        trail.add(PRIVATE | UNTRUSTED, "mail", "mail__read")
+        trails.kept += trail.texts.add(KeptText("others", b"x" * 100_000))
+        trails.kept += trail.addresses.keep("y" * 100_000)
+        trails.make_room(1_000_000)
+        assert trails.kept <= 1_000_000
+    assert trails.kept == sum(trail.texts.size + trail.addresses.kept for trail in trails)
+    trails.forget(lambda key: True)
+    assert trails.kept == 0
 
 
 @given(st.integers(2, 6), st.lists(st.integers(0, 30), min_size=1, max_size=60))

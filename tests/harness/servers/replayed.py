@@ -4,7 +4,8 @@
 [sys.executable, REPLAYED, "-", JSON]
 
 The file, or the JSON itself, has an object: ``tools`` are definitions as the server lists them, and
-``results`` are texts by the name of a tool. A tool without a recorded result answers ``ok``.
+``results`` are texts by the name of a tool. A tool without a recorded result answers ``ok``. ``prompts`` are
+texts by the name of a prompt.
 """
 
 from __future__ import annotations
@@ -21,12 +22,18 @@ def reply(message: dict[str, Any]) -> dict[str, Any]:
     method, params = message["method"], message.get("params") or {}
     if method == "initialize":
         server = {"name": "replayed", "version": "1"}
-        return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server}
+        can: dict[str, Any] = {"tools": {}} | ({"prompts": {}} if "prompts" in RECORDED else {})
+        return {"protocolVersion": "2025-06-18", "capabilities": can, "serverInfo": server}
     if method == "tools/list":
         return {"tools": RECORDED["tools"]}
     if method == "tools/call":
         text = RECORDED.get("results", {}).get(params["name"], "ok")
         return {"content": [{"type": "text", "text": text}], "isError": False}
+    if method == "prompts/list":
+        return {"prompts": [{"name": name} for name in RECORDED["prompts"]]}
+    if method == "prompts/get":
+        content = {"type": "text", "text": RECORDED["prompts"][params["name"]]}
+        return {"messages": [{"role": "user", "content": content}]}
     return {}
 
 

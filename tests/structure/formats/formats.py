@@ -79,11 +79,12 @@ from tabane.hub.local.connector import LaunchOutcome
 from tabane.hub.local.handshake import Hello, Welcome
 from tabane.hub.local.lock import LockHolder
 from tabane.hub.people.approvals.past_decisions import ToolDecisions
-from tabane.hub.people.flows.flow_files import TrailLine
+from tabane.hub.people.flows.flow_files import TrailLine, WrittenLine
 from tabane.hub.process.home_version import HomeStamp
 from tabane.hub.sources.models.model_records import ModelRecord, _ModelRecordsFile
 from tabane.hub.work.tasks import KeptTask
 from tabane.operations import CallTarget
+from tabane.operations.door import JudgedTarget
 from tabane.posts.operations import CountedPlace
 from tabane.posts.post import _PostPayload
 from tabane.reader.conversion import CleaningRequest, ConversionFailure, ConversionRequest, ConvertedPage
@@ -143,12 +144,14 @@ FILES: dict[str, Any] = {
     "task": KeptTask,
     "response of a page of a site": KeptResponse,
     "trail": TrailLine,
+    "written texts": WrittenLine,
     "pairs by holder": dict[str, frozenset[str]],
     "approvals": tuple[Approval, ...],
     "approval": Approval,
     "binding of an approval": ApprovalBinding,
     "reason of an approval": ApprovalReason,
     "trail before an approval": ApprovalTrail,
+    "target of an approved call": JudgedTarget,
     "decisions by tool": dict[str, ToolDecisions],
     "decisions about a tool": ToolDecisions,
     "passphrase": PassphraseRecord,

@@ -85,7 +85,7 @@ def test_a_call_is_announced_and_approved(shared_web: WebBrowsers) -> None:
     with calling(shared_web.home, path="/tmp/notes") as call:
         expect(badge).to_contain_text("1 call waits")
         badge.click()
-        expect(card(page)).to_contain_text("count of up wants to run")
+        expect(card(page)).to_contain_text("count of up will be called")
         expect(card(page).locator(".approval-field")).to_contain_text("/tmp/notes")
         page.get_by_role("button", name="Approve once").click()
         expect(page.locator("#notices")).to_contain_text("The call of up__count is approved, once.")

@@ -28,8 +28,8 @@ def web_home(tmp_path: Path) -> Iterator[WebHome]:
     home.run("stop")
 
 
-def is_held(line: Assistant) -> bool:
-    answer = line.ask("tools/call", name="mail__send_email", arguments={"to": "eve@example.com"})
+def is_held(line: Assistant, to: str = "eve@example.com") -> bool:
+    answer = line.ask("tools/call", name="mail__send_email", arguments={"to": to})
     return "error" in answer or bool(answer["result"].get("isError"))
 
 
@@ -50,14 +50,14 @@ def test_what_was_read_appears_and_is_forgotten_and_a_pair_is_taken_back(
         trail.get_by_role("button", name="Forget what it read").press("Enter")
         expect(page.locator("#notices")).to_contain_text("1 client forgotten.")
         expect(trail).to_have_count(0)
-        assert not is_held(line)
+        assert not is_held(line, "ada@example.com")
         line.text("mail__read_inbox")
         web_home.must("policy", "allow", "mail>mail")
         expect(pairs).to_contain_text("After mail was read, calls of mail are made without asking.")
         assert not is_held(line)
         pairs.get_by_role("button", name="Ask again").press("Enter")
         expect(pairs).to_have_count(0)
-        assert is_held(line)
+        assert is_held(line, "a@b")  # the other one was named before the inbox was read again
 
 
 def test_the_labels_of_a_server_open_and_say_where_they_come_from(

@@ -1,4 +1,4 @@
-"""`tabane bench`: measurements that prove what disclosure does, with a hub in a temporary home."""
+"""`tabane bench`: measurements of disclosure and of the guard, on sets of the user."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
+from tabane.cli.bench.guard import run_guard
 from tabane.cli.bench.measurement import run_disclosure
 from tabane.cli.options import combined, option, with_json
 from tabane.cli.output import Group, Terminal, examples
+from tabane.guard.flows.flow_rule import FlowPolicy
 from tabane.messages import say
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -19,8 +21,8 @@ _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.group(
     "bench",
     cls=Group,
-    help=say("Measure on this machine how well an assistant finds and uses tools."),
-    epilog=examples("tabane bench disclosure", "tabane bench disclosure --set tools.json"),
+    help=say("Measure on this machine how well tools are found and how well attacks are detected."),
+    epilog=examples("tabane bench disclosure", "tabane bench guard --set attacks.jsonl"),
 )
 def bench() -> None:
     pass
@@ -78,3 +80,29 @@ def bench() -> None:
 @with_json
 def disclosure(terminal: Terminal, /, sets: Sequence[Path], **given: Any) -> None:
     run_disclosure(terminal, sets, given)
+
+
+@bench.command(
+    "guard",
+    help=say(
+        "Measure the guard on sets of your own: which poisoned definitions the scanner finds, which attacks "
+        "in traces of calls the flow rule stops, and how often both disturb what is honest. Nothing is "
+        "started, and the network is not used. The format is in docs/bench.md."
+    ),
+    epilog=examples(
+        "tabane bench guard --set attacks.jsonl",
+        "tabane bench guard --set attacks.jsonl --set honest.jsonl --show-missed 10",
+        "tabane bench guard --set traces.jsonl --policy strict --json",
+    ),
+)
+@combined((
+    option("--set", "sets", metavar="FILE", multiple=True, required=True, type=_FILE,
+           help=say("Measure on this set (JSON or JSON Lines). Can be given several times.")),
+    option("--policy", type=click.Choice(["ask", "strict"]), default="ask", show_default=True,
+           help=say("The flow policy under which traces run, as in the setting flow_policy.")),
+    option("--show-missed", metavar="COUNT", type=click.IntRange(0, 10_000), default=0,
+           help=say("List up to COUNT missed attacks and false alarms of each kind.")),
+))  # fmt: skip
+@with_json
+def guard(terminal: Terminal, /, sets: Sequence[Path], policy: FlowPolicy, show_missed: int) -> None:
+    run_guard(terminal, sets, policy, show_missed)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 from msgspec.structs import replace
 
 from tabane.errors import ApprovalRefused, ApprovalRequired, Forbidden, UnknownName
 from tabane.messages import Message, say
-from tabane.operations.door import CallVerdict
+from tabane.operations.door import CallVerdict, JudgedTarget
 
 ApprovalState = Literal["open", "approved", "refused", "used", "expired", "withdrawn"]
 """``open`` and ``approved`` wait, for a person and for the call. ``refused`` holds until it expires."""
@@ -53,6 +53,11 @@ class ApprovalReason(msgspec.Struct, frozen=True):
         return cls(verdict.rule, verdict.reason.template, fields)
 
     @property
+    def is_warning(self) -> bool:
+        """Whether the rule speaks against the call, and not only for asking a person."""
+        return self.rule in WARNING_RULES
+
+    @property
     def message(self) -> Message:
         """The sentence, which can be rendered in any language."""
         return Message(self.template, **self.fields)
@@ -76,7 +81,7 @@ class Approval(msgspec.Struct, frozen=True):
     without secrets. ``arguments_size`` is the number of their bytes if that is not all of them. ``pairs`` may
     be allowed for later calls too; ``remember``: they are. ``by`` is the holder who decided, and ``way`` how:
     elicitation, page, command or rpc. ``title`` and ``labels`` are those of the tool, and ``trail`` is what
-    was read, when it was asked.
+    was read, when it was asked. ``targets`` are what the call would reach, and where that was named.
     """
 
     id: str
@@ -97,11 +102,12 @@ class Approval(msgspec.Struct, frozen=True):
     labels: tuple[str, ...] = ()
     folder: str = ""
     trail: ApprovalTrail | None = None
+    targets: tuple[JudgedTarget, ...] = ()
 
     @property
     def is_warned(self) -> bool:
-        """Whether a rule speaks against the call, and not only for asking a person."""
-        return any(reason.rule in WARNING_RULES for reason in self.reasons)
+        """Whether a rule speaks against the call."""
+        return any(reason.is_warning for reason in self.reasons)
 
     @property
     def note(self) -> str:
@@ -154,9 +160,8 @@ class Approvals:
 
     def whole(self) -> tuple[Approval, ...]:
         """Return all of them for other hubs of a group. Of those that are over, only what became of them."""
-        over = (
-            replace(one, expires=_OVER, reasons=(), arguments="", trail=None) for one in self._ended.values()
-        )
+        nothing: dict[str, Any] = {"reasons": (), "arguments": "", "trail": None, "targets": ()}
+        over = (replace(one, expires=_OVER, **nothing) for one in self._ended.values())
         return (*self._current.values(), *over)
 
     def adopt(self, kept: Iterable[Approval]) -> None:

@@ -222,7 +222,7 @@ _ORDINARY_WORDS = _named(
     public common default true false null
     """
 )
-_SPELLING = _named(
+SPELLING = _named(
     """
     zero one two three four five six seven eight nine alpha alfa bravo charlie delta echo foxtrot golf hotel
     india juliet juliett kilo lima mike november oscar papa quebec romeo sierra tango uniform victor whiskey
@@ -270,7 +270,7 @@ def looks_encoded(parts: AddressParts, *, opaque: bool = False) -> bool:
     numbers = _NUMBER.findall(_DATE.sub(" ", text))
     if len(numbers) > 3 or sum(map(len, numbers)) > 16 or sum(len(each) == 1 for each in tokens) > 3:
         return True
-    if sum(each.lower() in _SPELLING for each in tokens) > 2 or _NUMERALS.search(text):
+    if sum(each.lower() in SPELLING for each in tokens) > 2 or _NUMERALS.search(text):
         return True
     codes = filter(_is_encoded, tokens)
     if opaque:  # then only a code that is a text in hexadecimal digits, base64 or base32

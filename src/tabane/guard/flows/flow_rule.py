@@ -11,18 +11,21 @@ document keeps the labels of what its writer had read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from tabane.guard.flows.addresses import LONGEST_TEXT, plain_address, unescaped
-from tabane.guard.flows.trails import LONGEST_KEY, OTHERS, Trail, TrailKey, Trails
+from tabane.guard.flows.addresses import LONGEST_TEXT, host_of, plain_address, unescaped
+from tabane.guard.flows.naming import KeptText, TargetNaming, TrailNames, TrailTexts, lists_records
+from tabane.guard.flows.targets import CallTargets, Target, arguments_of, targets_of
+from tabane.guard.flows.tool_roles import NO_ROLES, ToolRoles
+from tabane.guard.flows.trails import LONGEST_KEY, OTHERS, Trail, TrailKey, Trails, WrittenTexts
 from tabane.messages import Message, say
 from tabane.messages.quoting import command_word
 from tabane.operations import LOCAL, Caller, CallTarget, Face
-from tabane.operations.door import CallVerdict
+from tabane.operations.door import CallVerdict, JudgedTarget
 from tabane.servers.labels import (
     DESTRUCTIVE,
     EXTERNAL,
@@ -46,14 +49,16 @@ something untrusted was read, and the call is external; a rule of the policy ``s
 class FlowFinding:
     """Why a call may not simply begin.
 
-    ``sources`` are the untrusted sources in question, each with the tool that was read there, and
-    ``private`` is one private source. ``pairs`` are what a person has to allow: ``source>server``.
+    ``targets`` are what a person decides about: what the call reaches, deletes or does, and where that was
+    named. ``sources`` are the untrusted sources that were read, each with its tool, and ``private`` is one
+    private source. ``pairs`` are what a person may allow: ``tool>target``; none if that cannot be said.
     """
 
     action: Literal["ask", "refuse"]
     rule: BrokenRule
     sources: tuple[tuple[str, str], ...]
     private: tuple[str, str]
+    targets: tuple[JudgedTarget, ...]
     pairs: tuple[str, ...]
 
 
@@ -68,34 +73,6 @@ def broken_rule(policy: FlowPolicy, read: int, call: int) -> BrokenRule | None:
     return "untrusted-leaves" if policy == "strict" and call & EXTERNAL else None
 
 
-def find_flow(
-    policy: FlowPolicy, trails: Sequence[Trail], call: int, sink: str, allowed: Collection[str]
-) -> FlowFinding | None:
-    """Return why a call of the server ``sink`` may not begin; None if it may.
-
-    ``trails`` are what counts for the caller. Each source of untrusted content makes a pair with the server,
-    and each pair has to be allowed, for always or in this trail.
-    """
-    rule = broken_rule(policy, labels_read(trails), call)
-    if rule is None:
-        return None
-    open_sources = tuple(
-        (source, tool)
-        for trail in trails
-        for source, tool in trail.untrusted.items()
-        if (pair := pair_of(source, sink)) not in allowed and not any(pair in one.passed for one in trails)
-    )
-    if not open_sources:
-        return None
-    return FlowFinding(
-        "refuse" if policy == "strict" and rule != "untrusted-leaves" else "ask",
-        rule,
-        open_sources,
-        next((each for trail in trails for each in trail.private.items()), ("", "")),
-        tuple(pair_of(source, sink) for source, _ in open_sources),
-    )
-
-
 def labels_read(trails: Iterable[Trail]) -> int:
     """Return the labels of all that counts for a caller."""
     read = 0
@@ -105,64 +82,90 @@ def labels_read(trails: Iterable[Trail]) -> int:
 
 
 def pair_of(source: str, sink: str) -> str:
-    """Return the name of a pair, such as ``web>mail``."""
+    """Return a pair as earlier versions wrote it, such as ``web>mail``: calls of one server after another."""
     return f"{source}>{sink}"
 
 
+ANY = "*"
+NOTHING = "-"
+"""The target of a call that names none."""
+
+
+def permission_of(tool: str, target: Target | None) -> str:
+    """Return what a person allows for one target of a tool, such as ``mail__send>bob@example.com``."""
+    return f"{tool}>{NOTHING if target is None else target.name}"
+
+
+def _permissions_for(tool: str, target: Target | None) -> tuple[str, ...]:
+    """Return everything that allows a target: the tool with it or with any, and its domain."""
+    name = NOTHING if target is None else target.name
+    found = (f"{tool}>{name}", f"{tool}>{ANY}")
+    if target is None:
+        return found
+    wider = [name]
+    if target.kind == "address":
+        wider.append(f"*@{name.rpartition('@')[2]}")
+    elif target.kind == "host":
+        wider.append(name.partition("/")[0])
+    return (*found, *(f"{each}>{one}" for one in wider for each in (tool, ANY)))
+
+
 MOST_NAMED = 3
-"""Sources that a reason names."""
+"""Sources and targets that a reason names."""
+
+LONGEST_SAID = 80
+"""Characters of a target in a reason."""
 
 
 def flow_reason(finding: FlowFinding, tool: str, holder: str, *, fetches: bool = False) -> Message:
-    """Return why a call is held back: what was read, what the call would do, and how it is allowed.
+    """Return why a call is held back: what it reaches, who named that, what was read, and how it is allowed.
 
-    ``fetches``: it reads the page at an address, and gives nothing else away. Pairs are allowed for one
+    ``fetches``: it reads the page at an address, and gives nothing else away. Permissions are for one
     ``holder``. The command names it unless it is the user of this machine.
     """
     whose = "" if holder == LOCAL.holder else f" --holder {command_word(holder)}"
     read = ", ".join(name for _, name in finding.sources[:MOST_NAMED])
-    pair = finding.pairs[0]
-    if finding.rule == "private-leaves" and fetches:
+    private = finding.private[1]
+    pair = finding.pairs[0] if finding.pairs else permission_of(tool, None)
+    if fetches:
         return say(
             "The address that {tool} would read may carry data out of this machine: it is long, looks "
             "encoded, holds something private, or is one of too many. Before it, this client read content "
             "that strangers can write ({read}) and private data ({private}). A person who wants such calls "
             "from now on runs: tabane policy allow {pair!c}{whose}.",
-            tool=tool,
-            read=read,
-            private=finding.private[1],
-            pair=pair,
-            whose=whose,
-        )
-    if finding.rule == "private-leaves":
+            tool=tool, read=read, private=private, pair=pair, whose=whose,
+        )  # fmt: skip
+    if private and private not in read:
+        read = f"{read}, {private}"
+    targets = ", ".join(target.value[:LONGEST_SAID] for target in finding.targets[:MOST_NAMED])
+    first = finding.targets[0] if finding.targets else None
+    if first is None:
         return say(
-            "{tool} sends data out of this machine. Before it, this client read content that strangers can "
-            "write ({read}) and private data ({private}), so that content may be what asks for it. A person "
+            "{tool} sends data away or does something that cannot be undone. Before it, this client read "
+            "content that strangers can write ({read}), so that content may be what asks for it. A person "
             "who wants such calls from now on runs: tabane policy allow {pair!c}{whose}.",
-            tool=tool,
-            read=read,
-            private=finding.private[1],
-            pair=pair,
-            whose=whose,
-        )
-    if finding.rule == "untrusted-acts":
+            tool=tool, read=read, pair=pair, whose=whose,
+        )  # fmt: skip
+    if first.naming == "nowhere":
         return say(
-            "{tool} does something that cannot be undone. Before it, this client read content that strangers "
-            "can write ({read}), so that content may be what asks for it. A person who wants such calls from "
-            "now on runs: tabane policy allow {pair!c}{whose}.",
-            tool=tool,
-            read=read,
-            pair=pair,
-            whose=whose,
-        )
+            "{tool} is called for {targets}. Nothing that is still known says who named that, and this "
+            "client read content that strangers can write ({read}), so that content may be what asks for it. "
+            "A person who wants such calls from now on runs: tabane policy allow {pair!c}{whose}.",
+            tool=tool, targets=targets, read=read, pair=pair, whose=whose,
+        )  # fmt: skip
+    if first.naming == "disguised":
+        return say(
+            "{tool} is called for {targets}. Content that strangers can write names it in another spelling "
+            "or in parts ({named}), so that content may be what asks for it. This client read: {read}. A "
+            "person who wants such calls from now on runs: tabane policy allow {pair!c}{whose}.",
+            tool=tool, targets=targets, named=first.tool, read=read, pair=pair, whose=whose,
+        )  # fmt: skip
     return say(
-        "{tool} sends data out of this machine. Before it, this client read content that strangers can write "
-        "({read}). A person who wants such calls from now on runs: tabane policy allow {pair!c}{whose}.",
-        tool=tool,
-        read=read,
-        pair=pair,
-        whose=whose,
-    )
+        "{tool} is called for {targets}. Only content that strangers can write names it ({named}), so that "
+        "content may be what asks for it. This client read: {read}. A person who wants such calls from now "
+        "on runs: tabane policy allow {pair!c}{whose}.",
+        tool=tool, targets=targets, named=first.tool, read=read, pair=pair, whose=whose,
+    )  # fmt: skip
 
 
 _PRIVATE = (
@@ -247,6 +250,10 @@ def fetch_of(target: CallTarget, labels: int, arguments: bytes, sent: Callable[[
     return Fetch(addresses) if addresses else None
 
 
+def _with_scheme(text: str) -> str:
+    return f"https://{text}" if text.startswith("www.") else text
+
+
 def _only_addresses(given: dict[str, object]) -> tuple[str, ...]:
     """Return the addresses among arguments; none if there are other texts than a few short options."""
     values = [
@@ -256,7 +263,7 @@ def _only_addresses(given: dict[str, object]) -> tuple[str, ...]:
     options = 0
     for value in values:
         if isinstance(value, str):
-            if address := plain_address(value.strip()):
+            if address := plain_address(_with_scheme(value.strip())):
                 addresses.append(address)
                 continue
             if not _OPTION.fullmatch(value):
@@ -273,22 +280,43 @@ RULE = "flow"
 REPEAT = 1.0
 """Seconds for which a repetition of the last call is not noted again."""
 
-LONGEST_ARGUMENTS = 1 << 18
-"""Bytes of arguments that are read to see whether a recipient is given. In longer ones there is one."""
+LONGEST_ARGUMENTS = 1 << 17
+"""Bytes of arguments that are read to see whom a call reaches. Longer ones are asked about."""
 
-MOST_PRIVATE = 16 << 20
-"""Characters of private texts that all trails keep together. The one used longest ago makes room."""
+MOST_KEPT = 16 << 20
+"""Bytes of texts that all trails keep together. The one used longest ago makes room."""
+
+MOST_ASKED = 1_000
+"""Targets that one trail was asked about, or has let pass."""
 
 MOST_WRITTEN = 256
 """Servers that are known to hold what was written after something untrusted was read."""
+
+Roles = Callable[[CallTarget], ToolRoles]
+"""Returns what the parameters of a target are for, and what it gives back."""
+
+
+_KEEPING = re.compile(
+    r"write|save|create|add|append|store|update|put|insert|remember|note|memo|set|edit|patch|post|log|new|"
+    r"保存|記録|追加|作成|更新",
+    re.IGNORECASE,
+)
+"""Names of tools whose servers may give back later what they are given."""
+
+
+def roles_by_name(target: CallTarget) -> ToolRoles:
+    """Return the roles that the name of a target suggests."""
+    tool = _tool_name(target)
+    return NO_ROLES._replace(result="records") if target.server and lists_records(tool) else NO_ROLES
 
 
 class FlowRule:
     """Follows what callers read, and asks before a call that must not follow it.
 
-    ``labels`` returns the labels of a target, ``allowed`` the pairs that a holder has allowed for always.
-    ``grown`` is called with each trail that has to be on disk before the answer goes out. ``sent`` returns an
-    address as the reader of pages sends it; empty if it does not read it at all.
+    ``labels`` returns the labels of a target, ``allowed`` what a holder has allowed for always. ``grown`` is
+    called with each trail that has to be on disk before the answer goes out. ``sent`` returns an address as
+    the reader of pages sends it; empty if it does not read it at all. ``roles`` says more of tools, and
+    ``written`` knows the texts that servers were given after something untrusted was read.
     """
 
     def __init__(
@@ -299,40 +327,48 @@ class FlowRule:
         allowed: Callable[[str], Collection[str]],
         grown: Callable[[Trail], None],
         sent: Callable[[str], str] = plain_address,
+        roles: Roles = roles_by_name,
+        written: WrittenTexts | None = None,
     ) -> None:
         self.policy, self.trails = policy, trails
         self._labels, self._allowed, self._grown, self._sent = labels, allowed, grown, sent
+        self._roles, self._texts_written = roles, written if written is not None else WrittenTexts()
         self._written: dict[str, None] = {}
         self._repeats: tuple[Caller, CallTarget, float] | None = None
+        self._key: tuple[Caller, TrailKey] | None = None
+        self._names: tuple[tuple[tuple[TrailTexts, int, int], ...], TrailNames] | None = None
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
         """Return the objection to a call; None if there is none. See :class:`CallRule`."""
         labels = self._labels(target)
         if not labels.bits & SINK_LABELS or not _is_judged(caller, target):
             return None
-        trails = self._counting(trail_key(caller))
+        key = self._key_of(caller)
+        trails = self._counting(key)
         fetch = fetch_of(target, labels.bits, arguments, self._sent)
-        finding = self._find_finding(trails, labels, caller.access.holder, target, arguments, fetch)
+        finding = self._find_finding(trails, labels, key.holder, target, arguments, fetch)
         if finding is None:
             if fetch is not None:
                 # The call begins: note its addresses, and what they use up of the bounds of the trail.
                 read = labels_read(trails)
                 bounded = read & READ_LABELS == READ_LABELS
-                addresses = self.trails.use(trail_key(caller)).addresses
+                addresses = self.trails.use(key).addresses
                 for address in fetch.addresses:
                     price = addresses.price(address, again=fetch.again, fresh=fetch.fresh) if bounded else ""
                     addresses.take(address, price or "", trusted=not read & UNTRUSTED)
             return None
         if finding.action == "ask":
-            for trail in trails[:1]:
-                trail.asked.update(finding.pairs)
-        reason = flow_reason(finding, target.name, caller.access.holder, fetches=fetch is not None)
-        return CallVerdict(finding.action, RULE, reason, finding.pairs[0])
+            asked = self.trails.use(key).asked
+            if len(asked) + len(finding.pairs) > MOST_ASKED:
+                asked.clear()
+            asked.update(finding.pairs)
+        reason = flow_reason(finding, target.name, key.holder, fetches=fetch is not None)
+        return CallVerdict(finding.action, RULE, reason, finding.pairs, finding.targets)
 
     def found(self, caller: Caller, addresses: Iterable[str]) -> None:
         """Note that a caller was given the addresses of pages of the hub, which it may then read."""
         if caller.face is not Face.WEB:
-            trail = self.trails.use(trail_key(caller))
+            trail = self.trails.use(self._key_of(caller))
             for address in addresses:
                 trail.addresses.know(self._sent(address) or address)
 
@@ -344,93 +380,150 @@ class FlowRule:
         result: bytes | msgspec.Raw | None = b"",
     ) -> None:
         """Note what a caller reads in an answer, and the servers it wrote to. See :class:`CallGuard`."""
+        if caller.face is Face.WEB:
+            return
         labels = self._labels(target)
-        if caller.face is not Face.WEB:
-            self._learn_call(caller, target, labels, arguments, result)
+        key, bits = self._key_of(caller), labels.bits & READ_LABELS
+        source = target.server or target.source
+        if result and self._texts_written.has(source) and not bits & UNTRUSTED:
+            bits |= self._texts_written.labels_of(source, result)
+        if len(arguments) > 2 or result or result is None or bits & UNTRUSTED:
+            self._learn_call(key, caller, target, labels.bits | bits, arguments, result)
         now, last = self.trails.clock(), self._repeats
         if last is not None and last[0] is caller and last[1] is target and abs(now - last[2]) < REPEAT:
             return  # the same call as a moment ago: its labels are noted
-        source = source_of(target)
-        if caller.approval and (trail := self.trails.find(trail_key(caller))) is not None:
-            # A person has approved a call of this server, after being asked about it.
-            approved = {pair for pair in trail.asked if pair.endswith(f">{source}")}
-            if approved:
-                trail.passed |= approved
-                trail.asked -= approved
-                self._grown(trail)
-        self.note(caller, labels.bits & READ_LABELS, source, target.name)
+        if caller.approval:
+            self._let_pass(key, labels, target, arguments)
+        self._note(key, bits, source, target.name)
         self._repeats = None if caller.approval else (caller, target, now)
+
+    def _let_pass(self, key: TrailKey, labels: CallLabels, target: CallTarget, arguments: bytes) -> None:
+        """Note what a person has approved with a call: what it was asked about, and nothing else."""
+        trail = self.trails.find(key)
+        if trail is None or not trail.asked:
+            return
+        fetch = fetch_of(target, labels.bits, arguments, self._sent)
+        found = self._targets(target, labels.bits, arguments, fetch)
+        if not found.complete:
+            return
+        approved = {permission_of(target.name, each) for each in found.targets or (None,)} & trail.asked
+        if approved:
+            trail.passed |= approved
+            trail.asked -= approved
+            while len(trail.passed) > MOST_ASKED:
+                trail.passed.pop()
+            self._grown(trail)
 
     def _learn_call(
         self,
+        key: TrailKey,
         caller: Caller,
         target: CallTarget,
-        labels: CallLabels,
+        bits: int,
         arguments: bytes,
         result: bytes | msgspec.Raw | None,
     ) -> None:
-        """Note the addresses that a call was given and gave back, and what it gave back that is private."""
-        given = arguments[:LONGEST_ARGUMENTS] if len(arguments) > len(b"{}") else b""
-        if result is None and labels.bits & PRIVATE:
-            self.trails.use(trail_key(caller)).addresses.whole = False
-        if not given and not result:
-            return
-        key = trail_key(caller)
-        trail, fetch = self.trails.use(key), fetch_of(target, labels.bits, arguments, self._sent)
-        poisoned = labels_read(self._counting(key)) & UNTRUSTED
+        """Note the texts and addresses that a call was given and gave back."""
+        trail = self.trails.use(key)
+        if not result and result is None and bits & PRIVATE:
+            trail.addresses.whole = False
+        own = not target.server and target.kind != "list"  # lists of tools are no content
+        if not result and (bits & UNTRUSTED or (result is None and own and trail.untrusted)):
+            trail.texts.whole = False  # nobody knows what it said
+        read = trail.labels
+        if not read & UNTRUSTED:
+            read = labels_read(self._counting(key))
+        poisoned = bool(read & UNTRUSTED)
+        fetch = fetch_of(target, bits, arguments, self._sent) if bits & EXTERNAL else None
         if fetch is not None and caller.approval:
             for address in fetch.addresses:  # a person has seen it
                 trail.addresses.know(address)
-        if given and not poisoned:
-            trail.addresses.hear(
-                unescaped(given.decode("utf-8", "replace")), asks=bool(labels.bits & READ_LABELS)
-            )
-        elif given and fetch is None:
-            trail.addresses.write(unescaped(given.decode("utf-8", "replace")))
-            if not labels.bits & READ_LABELS and len(self._written) < MOST_WRITTEN:
-                self._written[source_of(target)] = None
+        if len(arguments) > 2:
+            given = bytes(arguments[:LONGEST_ARGUMENTS])
+            if poisoned or not trail.texts.is_full("said"):
+                self._keep(trail, KeptText("written" if poisoned else "said", given))
+            if poisoned:
+                self._learn_written(trail, target, bits, read, given, fetch)
+            elif bits & READ_LABELS or b"/" in given or b"www." in given:
+                trail.addresses.hear(
+                    unescaped(given.decode("utf-8", "replace")), asks=bool(bits & READ_LABELS)
+                )
         if result:
-            text = bytes(memoryview(result)[:LONGEST_TEXT]).decode("utf-8", "ignore")
-            self._learn_result(trail, target, labels.bits, text, fetch, poisoned=bool(poisoned))
+            self._learn_result(
+                trail, target, bits, bytes(memoryview(result)[:LONGEST_TEXT]), fetch, poisoned=poisoned
+            )
+            if len(result) > LONGEST_TEXT and bits & UNTRUSTED:
+                trail.texts.whole = False
+
+    def _learn_written(
+        self, trail: Trail, target: CallTarget, bits: int, read: int, given: bytes, fetch: Fetch | None
+    ) -> None:
+        """Note what was given away after something untrusted was read: it may come back in a result."""
+        if fetch is None:
+            if b"/" in given:
+                trail.addresses.write(unescaped(given.decode("utf-8", "replace")))
+            if not bits & READ_LABELS:
+                source = target.server or target.source
+                keeps = not target.server or _KEEPING.search(target.name) or self._roles(target).memory
+                if keeps and len(self._written) < MOST_WRITTEN:  # a mail that is sent adds no contact
+                    self._written[source] = None
+                if keeps and target.server:
+                    read = labels_read(self._counting(trail.key))
+                    self._texts_written.note(source, given, read & READ_LABELS)
+
+    def _keep(self, trail: Trail, text: KeptText) -> None:
+        self.trails.kept += trail.texts.add(text)
+        if self.trails.kept > MOST_KEPT:
+            self.trails.make_room(MOST_KEPT)
 
     def _learn_result(
-        self, trail: Trail, target: CallTarget, bits: int, text: str, fetch: Fetch | None, *, poisoned: bool
+        self, trail: Trail, target: CallTarget, bits: int, body: bytes, fetch: Fetch | None, *, poisoned: bool
     ) -> None:
-        addresses, source = trail.addresses, source_of(target)
+        addresses, source = trail.addresses, target.server or target.source
+        mixed = False
+        if not target.server and bits & PRIVATE:  # a document may hold something untrusted
+            mixed = bool(trail.untrusted.keys() & {"documents", OTHERS}) and source != "posts"
+            mixed = mixed or (source == "hub" and "pages" in trail.untrusted)
         # A server may give back what was written to it after something untrusted was read.
         is_written = source in self._written or len(self._written) >= MOST_WRITTEN
+        trusted = not poisoned or (bits & PRIVATE and (not target.server or not is_written))
+        if bits & UNTRUSTED or mixed:
+            listing = fetch is None and bool(target.server) and self._roles(target).result == "records"
+            homes = tuple(map(host_of, fetch.addresses)) if fetch is not None else ()
+            self._keep(trail, KeptText("others", body, source, target.name, listing, homes=homes))
+        elif poisoned or not trail.texts.is_full("own"):
+            public = not (trusted and bits & PRIVATE)
+            self._keep(
+                trail,
+                KeptText("later" if poisoned else "own", body, source, target.name, public=public),
+            )
         if bits & PRIVATE or (fetch is not None and source in trail.private):
-            addresses.keep(text)
-            self._make_room()
-        if not ("://" in text or "www." in text or "](" in text or "\\/" in text):
+            self.trails.kept += addresses.keep(body.decode("utf-8", "ignore"))
+            if self.trails.kept > MOST_KEPT:
+                self.trails.make_room(MOST_KEPT)
+        if not (b"/" in body or b"www." in body or (fetch is not None and b"](" in body)):
             return
+        if not (b"://" in body or b"www." in body or b"](" in body or b"\\/" in body):
+            return
+        text = unescaped(body.decode("utf-8", "ignore"))
         if bits & UNTRUSTED:
-            addresses.link(unescaped(text), fetch.addresses[0] if fetch and fetch.addresses else "")
+            addresses.link(text, fetch.addresses[0] if fetch and fetch.addresses else "")
         elif not target.server:
             if bits & PRIVATE:
-                mixed = trail.untrusted.keys() & {"documents", OTHERS} and source != "posts"
-                mixed = mixed or (source == "hub" and "pages" in trail.untrusted)
-                (addresses.link if mixed else addresses.find)(unescaped(text))
-        elif not poisoned or (bits & PRIVATE and not is_written):
-            addresses.find(unescaped(text))
-
-    def _make_room(self) -> None:
-        kept = sum(trail.addresses.kept for trail in self.trails)
-        for trail in self.trails:
-            if kept <= MOST_PRIVATE:
-                return
-            kept -= trail.addresses.kept
-            trail.addresses.drop()
+                (addresses.link if mixed else addresses.find)(text)
+        elif trusted:
+            addresses.find(text)
 
     def forget(self) -> None:
         """Note each call again: trails were removed, or labels have changed."""
-        self._repeats = None
+        self._repeats = self._names = None
 
     def note(self, caller: Caller, labels: int, source: str, tool: str) -> None:
         """Note that a caller gets something with these labels. What a person sees is no concern."""
-        if caller.face is Face.WEB:
-            return
-        key = trail_key(caller)
+        if caller.face is not Face.WEB:
+            self._note(self._key_of(caller), labels, source, tool)
+
+    def _note(self, key: TrailKey, labels: int, source: str, tool: str) -> None:
         if not labels and self.trails.find(key) is None:
             return  # who has read nothing needs no trail
         trail = self.trails.use(key)
@@ -444,7 +537,7 @@ class FlowRule:
 
     def trails_of(self, caller: Caller) -> tuple[Trail, ...]:
         """Return the trails that count for a caller: its own first."""
-        return self._counting(trail_key(caller))
+        return self._counting(self._key_of(caller))
 
     def view(self, key: TrailKey, target: CallTarget, arguments: bytes = b"") -> FlowFinding | None:
         """Return what stands against a call of an assistant, without noting anything."""
@@ -468,7 +561,91 @@ class FlowRule:
             bits &= ~EXTERNAL
         if bits & EXTERNAL and fetch is not None and self._carries_nothing(trails, fetch):
             bits &= ~EXTERNAL
-        return find_flow(self.policy, trails, bits, source_of(target), self._allowed(holder))
+        rule = broken_rule(self.policy, labels_read(trails), bits)
+        if rule is None:
+            return None
+        allowed, sink = self._allowed(holder), source_of(target)
+        sources = tuple(
+            (source, tool)
+            for trail in trails
+            for source, tool in trail.untrusted.items()
+            if pair_of(source, sink) not in allowed
+        )
+        if not sources:
+            return None
+
+        def passes(one: Target | None) -> bool:
+            each = _permissions_for(target.name, one)
+            return any(name in allowed or any(name in trail.passed for trail in trails) for name in each)
+
+        found = self._targets(target, bits, arguments, fetch)
+        asked: tuple[JudgedTarget, ...] = ()
+        pairs: tuple[str, ...] = ()
+        if not found.targets or not found.complete:
+            if found.complete and passes(None):
+                return None
+            pairs = (permission_of(target.name, None),) if found.complete else ()
+        else:
+            opened = self._judged(trails, found, target, bits, fetch, passes)
+            if not opened:
+                return None
+            asked = tuple(judged for _, judged in opened)
+            pairs = tuple(dict.fromkeys(permission_of(target.name, one) for one, _ in opened))
+        return FlowFinding(
+            "refuse" if self.policy == "strict" and rule != "untrusted-leaves" else "ask",
+            rule,
+            sources,
+            next((each for trail in trails for each in trail.private.items()), ("", "")),
+            asked,
+            pairs,
+        )
+
+    def _targets(self, target: CallTarget, bits: int, arguments: bytes, fetch: Fetch | None) -> CallTargets:
+        """Return what a call reaches, deletes or does."""
+        if fetch is not None:
+            return CallTargets(tuple(Target("host", host_of(each), "url") for each in fetch.addresses))
+        given = arguments_of(arguments, LONGEST_ARGUMENTS)
+        return targets_of(_tool_name(target), bits, given, self._roles(target).role)
+
+    def _judged(
+        self,
+        trails: tuple[Trail, ...],
+        found: CallTargets,
+        target: CallTarget,
+        bits: int,
+        fetch: Fetch | None,
+        passes: Callable[[Target], bool],
+    ) -> list[tuple[Target, JudgedTarget]]:
+        """Return the targets of a call that a person has to decide about."""
+        waiting = [one for one in found.targets if not passes(one)]
+        if not waiting:
+            return []
+        if fetch is not None:
+            return [(one, JudgedTarget("host", one.value, one.parameter)) for one in waiting]
+        names = self._names_of(trails)
+        sink, leaves = source_of(target), bool(bits & EXTERNAL) and not found.deletes
+        # A tool that fetches gives its address and whatever else it is given to a site.
+        asks_always = self.policy == "strict" or (leaves and bool(bits & UNTRUSTED))
+        opened: list[tuple[Target, JudgedTarget]] = []
+        for one in sorted(waiting, key=lambda one: not one.inside):  # texts first: names depend on them
+            if names.knows(one, deletes=found.deletes, leaves=leaves):
+                continue
+            naming = names.find(one, sink, deletes=found.deletes, leaves=leaves, clean=not opened)
+            if naming is None:
+                if one.inside or not (asks_always or one.kind == "program"):
+                    continue
+                naming = TargetNaming("nowhere")
+            opened.append((one, JudgedTarget(one.kind, one.value, one.parameter, *naming)))
+        order = {one: place for place, one in enumerate(found.targets)}
+        return sorted(opened, key=lambda each: order[each[0]])
+
+    def _names_of(self, trails: tuple[Trail, ...]) -> TrailNames:
+        """Return the names in the texts of trails. Those of the last call are kept: they take time."""
+        state = tuple((trail.texts, trail.texts.version, len(trail.private)) for trail in trails)
+        if self._names is None or self._names[0] != state:
+            private = frozenset(source for trail in trails for source in trail.private)
+            self._names = state, TrailNames([trail.texts for trail in trails], private)
+        return self._names[1]
 
     def _carries_nothing(self, trails: tuple[Trail, ...], fetch: Fetch) -> bool:
         """Return whether the addresses of a call carry nothing out of what was read."""
@@ -483,10 +660,18 @@ class FlowRule:
             for each in fetch.addresses
         )
 
+    def _key_of(self, caller: Caller) -> TrailKey:
+        """Return whose trail a call belongs to. That of the last caller is remembered."""
+        last = self._key
+        if last is not None and last[0] is caller:
+            return last[1]
+        key = trail_key(caller)
+        self._key = caller, key
+        return key
+
     def _counting(self, key: TrailKey) -> tuple[Trail, ...]:
         """Return the trails that count for a caller: its own first."""
-        own, spilled = self.trails.find(key), self.trails.spilled()
-        return tuple(trail for trail in (own, spilled) if trail is not None)
+        return self.trails.counting(key)
 
 
 def trail_key(caller: Caller) -> TrailKey:
@@ -498,6 +683,10 @@ def trail_key(caller: Caller) -> TrailKey:
 def source_of(target: CallTarget) -> str:
     """Return what a target belongs to, as pairs name it: its server, or what it is of Tabane's own."""
     return target.server or target.source
+
+
+def _tool_name(target: CallTarget) -> str:
+    return target.name.removeprefix(f"{target.server}__") if target.server else target.name
 
 
 def _is_judged(caller: Caller, target: CallTarget) -> bool:

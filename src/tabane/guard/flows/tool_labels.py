@@ -8,18 +8,20 @@ it is reached at, and labels by pattern of the tools' names. The first pattern t
 joined by ``|``, and ``external?attendees`` is external only if that parameter is given.
 
 Labels from words are guesses, for tools that the table does not know. Only the name, the title and the first
-sentence are read, because the rest of a description tells what else there is.
+sentence are read, because the rest of a description tells what else there is. The words are data, in
+``tool_words.toml``.
 """
 
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -41,7 +43,7 @@ from tabane.servers.labels import (
 class DescribedTool:
     """One tool as its server describes it. The three hints are its annotations; None if it says nothing.
 
-    ``parameters`` are the names of its parameters.
+    ``parameters`` are the names of its parameters, ``meanings`` their descriptions, in the same order.
     """
 
     name: str
@@ -51,6 +53,12 @@ class DescribedTool:
     read_only: bool | None = None
     destructive: bool | None = None
     open_world: bool | None = None
+    meanings: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> frozenset[str]:
+        """The words of its name, in lower case."""
+        return frozenset(words_of(self.name[:_LONGEST_NAME]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,302 +76,154 @@ class ServerFacts:
 
 
 Deed = Literal[
-    "read", "fetch", "send", "share", "upload", "delete", "pay", "execute", "control", "update", "create"
+    "read",
+    "compute",
+    "fetch",
+    "send",
+    "share",
+    "upload",
+    "delete",
+    "pay",
+    "operate",
+    "contain",
+    "execute",
+    "control",
+    "update",
+    "create",
 ]
-"""Effects of a tool. ``fetch`` reads an address that the caller chooses, ``share`` gives others access,
-``control`` moves something in the world, and ``pay`` spends or moves money or goods."""
+"""Effects of a tool. ``compute`` works on what it is given, ``fetch`` reads an address that the caller
+chooses, ``share`` gives others access, ``operate`` uses a page or app as a hand does, ``contain`` is a name
+without a verb, ``control`` moves something in the world, and ``pay`` spends or moves money or goods."""
+
+DEEDS: tuple[Deed, ...] = get_args(Deed)
+
+WORDS_FILE = Path(__file__).with_name("tool_words.toml")
 
 
-def _terms(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
+@cache
+def tool_words(table: str, entry: str) -> frozenset[str]:
+    """Return the words of one entry of ``tool_words.toml``."""
+    return frozenset(_word_tables()[table].get(entry, "").split())
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+@cache
+def _word_tables() -> dict[str, dict[str, str]]:
+    return tomllib.loads(WORDS_FILE.read_text("utf-8"))
 
 
-_VERBS: tuple[tuple[Deed, str], ...] = (
-    (
-        "read",
-        "get read list search find view show query lookup check retrieve describe count summarize recall "
-        "scan inspect track monitor see display browse load peek analyze analyse explain compare calculate "
-        "compute convert validate verify estimate preview select filter watch listen detect "
-        "translate extract classify recommend suggest predict generate render draw plot login signin return "
-        "give provide obtain retrieve gather collect discover identify resolve observe diagnose ping look",
-    ),
-    ("fetch", "fetch navigate visit goto crawl scrape curl wget"),
-    (
-        "send",
-        "send publish forward tweet retweet broadcast notify announce submit reply respond repost dm sms",
-    ),
-    ("share", "invite grant"),
-    ("upload", "upload export sync push"),
-    (
-        "delete",
-        "delete remove erase drop purge clear revoke wipe destroy truncate unlink rm trash discard expire "
-        "uninstall unsubscribe unfriend unfollow terminate kill shutdown reset overwrite deactivate "
-        "cancel evict ban expel kick deprovision unregister",
-    ),
-    (
-        "pay",
-        "pay buy purchase checkout withdraw deposit sell donate redeem bid refund reserve rent subscribe "
-        "charge",
-    ),
-    ("execute", "execute exec eval evaluate"),
-    ("control", "unlock disarm dispatch prescribe administer launch"),
-    (
-        "update",
-        "update edit modify change set rename replace patch adjust configure rotate enable disable "
-        "switch toggle move merge approve reject assign manage reschedule allow block mark close reopen",
-    ),
-    (
-        "create",
-        "create add make insert write save new append draft upsert store remember register put "
-        "schedule copy clone compose duplicate upsert init initialize",
-    ),
+@cache
+def _verbs(table: Literal["verbs", "unclear"]) -> dict[str, Deed]:
+    return {word: deed for deed in DEEDS for word in tool_words(table, deed)}
+
+
+def _objects(entry: str) -> frozenset[str]:
+    return tool_words("objects", entry)
+
+
+_PARTS = re.compile(
+    r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z\u00df-\u024f]+(?:'s)?|[0-9]+[a-z]*|[^\W\d_\u0000-\u024f]+"
 )
-
-CLEAR_VERBS: dict[str, Deed] = {word: deed for deed, verbs in _VERBS for word in verbs.split()}
-"""Verbs that are no nouns in names of tools."""
-
-_UNCLEAR: tuple[tuple[Deed, str], ...] = (
-    ("send", "post message email mail text call chat answer deliver contact"),
-    ("create", "comment review report"),
-    ("share", "share"),
-    ("pay", "order book transfer trade tip transact"),
-    ("execute", "run command shell bash terminal"),
-    ("fetch", "request download open"),
-    ("control", "start stop turn lock arm"),
-    ("update", "pin"),
-    ("read", "print tail"),
-)
-
-NOUNS_ALONE = _words("answer report review request")
-"""Unclear verbs that are nouns if they are the whole name, or begin a description."""
-
-WEAK_VERBS = _words("give gives provide provides")
-"""Verbs of a description that say less than a verb in the name."""
-
-UNCLEAR_VERBS: dict[str, Deed] = {word: deed for deed, verbs in _UNCLEAR for word in verbs.split()}
-"""Verbs that are nouns too: they count only if no other word of the name says what it does."""
-
-UNTRUSTED_OBJECTS = _words(
-    "email emails mail mails inbox gmail mailbox message messages msg msgs chat chats dm dms drive thread "
-    "threads conversation conversations comment comments review reviews rating ratings post posts tweet "
-    "tweets feed feeds timeline web website websites webpage webpages page pages url urls site article "
-    "articles news rss headline headlines blog issue issues pr prs pull ticket tickets product products "
-    "listing listings repo repository repositories readme mention mentions notification notifications "
-    "forum subreddit reddit video videos transcript transcripts subtitle subtitles caption captions "
-    "attachment attachments sms voicemail voicemails newsletter reply replies discussion discussions gist "
-    "gists invoice invoices bill bills tweetfeed linkedin twitter facebook instagram youtube tiktok "
-    "telegram whatsapp discord slack internet online html wiki wikipedia question questions answer "
-    "answers bug bugs submission submissions response responses hackernews story stories podcast podcasts "
-    "browser crawl scrape rental rentals property advertisement ads job jobs resume resumes cv "
-    "application applications testimonial feedback event events invitation invitations calendar "
-    "transaction transactions shared guestbook letter letters fax paper papers package packages snippet "
-    "snippets profile profiles bio biography"
-)
-"""Nouns for content that anybody can write."""
-
-PRIVATE_OBJECTS = _words(
-    "revenue earnings income expense expenses budget budgets finance finances contract contracts sales "
-    "vault email emails mail mails inbox gmail mailbox message messages chat chats dm dms conversation "
-    "conversations thread threads sms voicemail voicemails calendar event events contact contacts address "
-    "addresses file files document documents note notes drive folder folders directory account accounts "
-    "balance balances transaction transactions payment payments card cards iban bank banking wallet "
-    "health medical patient patients allergy allergies prescription prescriptions record records "
-    "diagnosis passport password passwords credential credentials secret secrets apikey keychain token "
-    "tokens profile history order orders purchase purchases photo photos picture pictures memory memories "
-    "todo todos task tasks reminder reminders employee employees customer customers client clients lead "
-    "leads deal deals invoice invoices bill bills salary payroll database table tables row rows sql voice "
-    "recording recordings device devices camera cameras genetic dna genome location locations position "
-    "trip trips booking bookings reservation reservations itinerary meeting meetings attachment "
-    "attachments diary journal fitness sleep heart bookmark bookmarks saved subscription subscriptions "
-    "inventory portfolio loan loans insurance tax taxes identity ssn birthday birthdate personal private "
-    "user username workspace channel channels clipboard screen screenshot screenshots keystroke log logs "
-    "env environment config household home vehicle grade grades student students logbook preferences "
-    "membership ticket tickets page pages wiki entity entities node nodes graph schedule schedules"
-)
-"""Nouns for content of the user."""
-
-PUBLIC_OBJECTS = _words(
-    "web website websites webpage webpages url urls internet online public news rss article articles "
-    "wikipedia hackernews reddit subreddit twitter tweet tweets youtube video videos product products "
-    "hotel hotels restaurant restaurants flight flights weather forecast stock stocks price prices crypto "
-    "paper papers arxiv package packages npm pypi documentation docs library libraries recipe recipes "
-    "movie movies book books rating ratings review reviews listing listings property properties podcast "
-    "podcasts song songs music map maps place places geocode"
-)
-"""Nouns for content that everybody can read: the result is public unless the tool speaks of the user."""
-
-CONTAINERS = _words(
-    "file files document documents folder folders directory note notes record records history private "
-    "saved personal workspace channel"
-)
-"""Private objects that may hold untrusted content, if the description says so."""
-
-OWNER_WORDS = _words("my own user users user's owner account personal private inbox saved your current")
-
-MONEY_OBJECTS = _words(
-    "money payment payments transaction transactions fund funds transfer crypto bitcoin ether ethereum "
-    "eth btc coin coins wallet bill bills invoice tip cash order orders trade trades stock stocks shares "
-    "deposit loan cheque check purchase subscription donation payout refund charge bet ticket tickets "
-    "booking reservation reservations withdrawal"
-)
-
-GUARDED_OBJECTS = _words(
-    "password passwords credential credentials passcode pin permission permissions access role roles "
-    "policy policies firewall rule rules account accounts user users token tokens key keys apikey secret "
-    "secrets dns domain webhook webhooks lock locks door doors garage alarm alarms camera cameras "
-    "security appointment appointments prescription prescriptions medication patient record records "
-    "payment payments transaction transactions scheduled beneficiary address profile settings setting "
-    "configuration production deployment database signature certificate member members membership "
-    "collaborator visibility privacy mfa 2fa will traffic signal emergency valve pump vehicle robot "
-    "thermostat oven heater vote ownership filter autoreply insurance"
-)
-"""Nouns for settings and objects that untrusted content must not change."""
-
-SPOKEN_OBJECTS = _words(
-    "message messages email emails mail comment comments reply replies post posts tweet tweets issue "
-    "issues pull pr discussion gist review reviews announcement status story thread dm sms invitation "
-    "invite notification newsletter campaign release advertisement petition webpage article feedback "
-    "complaint"
-)
-"""Nouns for content that others read once it is created."""
-
-PUBLISHED_OBJECTS = _words("pull pr issue issues ticket discussion merge")
-"""Nouns whose creation publishes them: "open an issue"."""
-
-DRAFTS = _words("draft drafts template templates note notes")
-
-RECIPIENTS = _words(
-    "to cc bcc recipient recipients participant participants attendee attendees invitee invitees guest "
-    "guests collaborators share_with shared_with emails email_addresses attendees_emails invitations"
-)
-"""Parameters that name who else gets it."""
-
-ADDRESSES = _words("url urls uri link links href webhook webhook_url endpoint website page_url")
-"""Parameters that name a place on the network."""
-
-PROGRAM_OBJECTS = _words(
-    "command commands shell script scripts bash terminal code python javascript js program sql statement "
-    "process powershell"
-)
-"""Nouns for programs, which run with the rights of the user."""
-
-OPENED_OBJECTS = _words("door doors garage lock gate valve safe blinds")
-
-TRIVIAL_OBJECTS = _words(
-    "background label labels tag tags highlight selection cache cart reaction star breakpoint draft "
-    "drafts bookmark marker overlay"
-)
-"""Nouns for objects that can be deleted without harm."""
-
-STRANGERS = (
-    "other others people guest guests customer customers visitor visitors buyer buyers user users applicant "
-    "applicants stranger strangers client clients sender senders public author authors third-party viewer "
-    "viewers member members"
-)
-WRITING = (
-    "wrote write written writes sent send filed file uploaded upload posted post left leave submitted submit "
-    "reported shared"
-)
-RECEIVED = _words(
-    "received incoming inbound unread forwarded scraped crawled user-generated third-party unsolicited"
-)
-"""Words of a description that say where something comes from: together with who wrote it, or alone."""
-
-WEB_OBJECTS = _words(
-    "url urls web webpage webpages page pages site website websites link links uri browser http https "
-    "html internet"
-)
-
-# -- Japanese ---------------------------------------------------------------------------------------
-
-JAPANESE_DEEDS: tuple[tuple[Deed, tuple[str, ...]], ...] = (
-    ("delete", _terms("削除 消去 取り消 取消 キャンセル 解約 破棄 無効化 初期化 退会")),
-    ("pay", _terms("送金 振込 振り込 支払 購入 注文 予約する 予約を作成 決済 出金 課金 返金 売却")),
-    ("send", _terms("送信 投稿 返信 転送 公開 通知する 配信 メールを送 メッセージを送 発信 提出")),
-    ("share", _terms("共有する 招待 共有し 権限を付与 権限を与")),
-    ("upload", ("アップロード",)),
-    ("execute", _terms("コマンドを実行 スクリプトを実行 コードを実行 シェル 実行する")),
-    ("control", _terms("解錠 施錠 開錠 起動する 停止する 操作する 出動")),
-    ("update", _terms("更新 変更 編集 修正 設定する")),
-    ("create", _terms("作成 追加 登録 保存 記録")),
-    ("read", _terms("取得 検索 一覧 読み 読む 表示 確認 参照 閲覧 調べ 返す 返します 要約")),
-)
-"""The last of these in a sentence says what the tool does, because a Japanese sentence ends with its verb."""
-
-JAPANESE_UNTRUSTED = _terms(
-    "メール 受信 メッセージ チャット コメント レビュー 口コミ 投稿 ツイート "
-    "タイムライン ウェブ Web ページ サイト "
-    "記事 ニュース イシュー プルリクエスト チケット 商品 掲示板 動画 字幕 添付 スレッド チャンネル 予定 "
-    "カレンダー 取引 明細 請求書 共有された 通知 問い合わせ"
-)
-JAPANESE_PRIVATE = _terms(
-    "メール 受信 メッセージ チャット 予定 カレンダー 連絡先 ファイル 文書 ドキュメント メモ ノート "
-    "口座 残高 取引 "
-    "明細 支払い履歴 カード 健康 患者 カルテ パスワード 個人 履歴 写真 タスク 顧客 社員 従業員 給与 "
-    "データベース 位置情報 利用者の ユーザーの 自分の 日記"
-)
-JAPANESE_PUBLIC = _terms("ウェブ Web サイト ニュース 記事 商品 口コミ レビュー 天気 動画")
-JAPANESE_GUARDED = _terms(
-    "パスワード 権限 アカウント 鍵 口座 設定を変更 ファイアウォール 処方 予約 カルテ 住所 認証"
-)
-JAPANESE_SPOKEN = _terms("コメント 投稿 返信 イシュー プルリクエスト レビュー お知らせ")
-
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+(?:'s)?|[0-9]+[a-z]*")
-_SENTENCE = re.compile(r"[.。!?\n]\s|[。\n]|\.$")
+_SENTENCE = re.compile(r"[.。!?:\n]\s+|[。\n]|\.$")
+_WITHOUT_BLANKS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_LONGEST_TEXT = 480
 _LONGEST_SENTENCE = 240
 _LONGEST_NAME = 128
-_WRITTEN_BY_OTHERS = re.compile(
-    rf"\b(?:{'|'.join(STRANGERS.split())})\s+(?:has\s+|have\s+)?(?:{'|'.join(WRITING.split())})\b"
-    r"|\b(?:written|sent|posted|uploaded|submitted|filed|left|created|shared)\s+by\s+(?!you\b|the user\b)",
-    re.IGNORECASE,
-)
+_SHORTEST_SENTENCE = 4
+"""Words, below which a line such as "Purpose:" is a heading. The sentence goes on with the next one."""
+
+_OWN_FILE = re.compile(r"\b(?:of the user(?!')|(?:the user's|your|my) own)\b|自分の|利用者の", re.IGNORECASE)
+_SHOWN = re.compile(r"\b(?:visible to|seen by|publicly|everyone|anyone)\b|公開", re.IGNORECASE)
+_SENDS_TOO = re.compile(r"\band (?:then )?(?:e-?mails?|sends?|texts?|posts?|publish(?:es)?) ", re.IGNORECASE)
 _OPENING = 6
 """Words of a description that may hold its verb: "This tool sends …"."""
 
 
+@cache
+def _written_by_others() -> re.Pattern[str]:
+    strangers, writing = ("|".join(sorted(_objects(entry))) for entry in ("strangers", "writing"))
+    return re.compile(
+        rf"\b(?:{strangers})\s+(?:has\s+|have\s+)?(?:{writing})\b"
+        r"|\b(?:written|sent|posted|uploaded|submitted|filed|left|created|shared)\s+by\s+"
+        r"(?!you\b|the user\b)",
+        re.IGNORECASE,
+    )
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a name or text in lower case: ``sendEmail`` and ``send-email`` have two."""
+    return [part.lower() for part in _PARTS.findall(text)]
+
+
 @dataclass(frozen=True, slots=True)
 class _Described:
-    """A tool's words: of its name, and of name and first sentence together."""
+    """A tool's words: of its name, of that up to a preposition, and of name and first sentence together."""
 
     name: frozenset[str]
+    head: frozenset[str]
     objects: frozenset[str]
     sentence: str
     parameters: tuple[str, ...]
 
     @property
     def recipients(self) -> tuple[str, ...]:
-        return tuple(each for each in self.parameters if each.lower() in RECIPIENTS)
+        return tuple(each for each in self.parameters if each.lower() in _objects("recipients"))
 
     @property
     def takes_address(self) -> bool:
-        return any(each.lower() in ADDRESSES for each in self.parameters)
+        return any(each.lower() in _objects("addresses") for each in self.parameters)
 
-    def says(self, terms: tuple[str, ...]) -> bool:
-        """Return whether the first sentence has one of these Japanese terms."""
-        return any(term in self.sentence for term in terms)
+    @property
+    def is_physical(self) -> bool:
+        """Whether it speaks of something that moves or heats, not of a phone or program."""
+        return bool(self.objects & _objects("physical") and not self.objects & _objects("not_physical"))
+
+    def names(self, *entries: str) -> bool:
+        """Return whether the name has one of these objects."""
+        return any(self.name & _objects(entry) for entry in entries)
+
+    def says(self, entry: str) -> bool:
+        """Return whether the first sentence has one of these terms of a language without blanks."""
+        if self.sentence.isascii():
+            return False
+        said = self.sentence.lower()
+        return any(term in said for term in tool_words("terms", entry))
 
 
 def inferred_labels(facts: DescribedTool) -> CallLabels:
     """Return the labels that a tool's own words suggest."""
-    text = (facts.description or facts.title).strip()[: 2 * _LONGEST_SENTENCE]
-    sentence = _SENTENCE.split(text, maxsplit=1)[0][:_LONGEST_SENTENCE]
-    named = _words_of(facts.name[:_LONGEST_NAME])
+    sentence = _first_sentence(facts.description or facts.title)
+    named = words_of(facts.name[:_LONGEST_NAME])
+    prepositions = _objects("prepositions")
+    end = next((place for place, word in enumerate(named) if place and word in prepositions), len(named))
     described = _Described(
-        frozenset(named), frozenset((*named, *_words_of(sentence))), sentence, facts.parameters
+        frozenset(named),
+        frozenset(named[:end]),
+        frozenset((*named, *words_of(sentence), *words_of(sentence.replace("'s ", " ")))),
+        sentence,
+        facts.parameters,
     )
     found = NO_LABELS
+    if _gives_access(described):
+        return found.with_labels(EXTERNAL | DESTRUCTIVE, "name")
     for deed in _deeds_of(facts.name[:_LONGEST_NAME], named, sentence):
         bits, if_given = _BY_DEED[deed](described)
         found = found.with_labels(bits, "name", if_given)
+        if deed not in ("read", "contain", "compute", "fetch") and _SENDS_TOO.search(sentence):
+            found = found.with_labels(EXTERNAL | DESTRUCTIVE, "name")
     return found
 
 
-def _words_of(text: str) -> list[str]:
-    return [part.lower() for part in _PARTS.findall(text)]
+def _first_sentence(text: str) -> str:
+    """Return the first sentence of a description, with headings before it."""
+    text = text.strip()[:_LONGEST_TEXT]
+    end = 0
+    for end in (match.end() for match in _SENTENCE.finditer(text)):
+        said = text[:end]
+        if _WITHOUT_BLANKS.search(said) or len(words_of(said)) >= _SHORTEST_SENTENCE:
+            break
+    else:
+        end = len(text)
+    return text[:end][:_LONGEST_SENTENCE]
 
 
 _TELLING = frozenset({"send", "share", "pay", "delete", "execute", "control"})
@@ -384,13 +244,16 @@ def _deeds_of(name: str, named: list[str], sentence: str) -> Iterator[Deed]:
         if spoken in _TELLING and not {"read", "fetch"} & set(certain):
             yield spoken
         return
-    nouns = NOUNS_ALONE if len(named) == 1 else frozenset()
-    unclear = next((UNCLEAR_VERBS[word] for word in named if word in UNCLEAR_VERBS.keys() - nouns), None)
-    weak = _words_of(sentence)[:1] and _words_of(sentence)[0] in WEAK_VERBS
+    verbs = _verbs("unclear")
+    nouns = _objects("nouns_alone") if len(named) == 1 else frozenset()
+    unclear = next((verbs[word] for word in named if word in verbs.keys() - nouns), None)
+    weak = words_of(sentence)[:1] and words_of(sentence)[0] in _objects("weak_verbs")
     if unclear is not None and (spoken is None or weak):
         yield unclear
     elif spoken is not None:
         yield spoken
+    else:
+        yield _term_deed(name) or "contain"
 
 
 def _split_at_and(named: list[str]) -> Iterator[list[str]]:
@@ -405,34 +268,43 @@ def _split_at_and(named: list[str]) -> Iterator[list[str]]:
 
 
 def _clear_deed(part: list[str], *, last: bool) -> Deed | None:
-    if len(part) > 1 and part[-2] in UNCLEAR_VERBS:
+    verbs = _verbs("verbs")
+    if len(part) > 1 and part[-2] in _verbs("unclear"):
         part = part[:-1]  # "PostUpdate" is a post
-    found = [CLEAR_VERBS[word] for word in part if word in CLEAR_VERBS]
+    found = [word for word in part if word in verbs]
     if not found:
         return None
-    return found[-1] if last and part[0] not in CLEAR_VERBS else found[0]
+    # "monitor_delete" and "GmailSendEmail" begin with a noun
+    last = (last and part[0] not in verbs) or (
+        found[0] in _objects("verbs_as_nouns") and part[-1] == found[-1]
+    )
+    return verbs[found[-1] if last else found[0]]
 
 
 def _described_deed(sentence: str) -> Deed | None:
-    spoken = _words_of(sentence)[:_OPENING]
+    clear, unclear = _verbs("verbs"), _verbs("unclear")
+    spoken = [word for word in words_of(sentence)[: 2 * _OPENING] if not word.isdigit()][:_OPENING]
     for place, word in enumerate(spoken):
         for stem in _stems_of(word):
-            if stem in CLEAR_VERBS:
-                return CLEAR_VERBS[stem]
-            if place == 0 and stem in UNCLEAR_VERBS and stem not in NOUNS_ALONE:
-                return UNCLEAR_VERBS[stem]
-    return _japanese_deed(sentence)
+            if stem in clear:
+                return clear[stem]
+            if place == 0 and stem in unclear and stem not in _objects("nouns_alone"):
+                return unclear[stem]
+    return _term_deed(sentence)
 
 
-def _japanese_deed(sentence: str) -> Deed | None:
-    """Return what a Japanese sentence says: its verb comes last."""
-    if sentence.isascii():
+def _term_deed(text: str) -> Deed | None:
+    """Return what a sentence without blanks says, Japanese above all: its verb comes last."""
+    if text.isascii():
         return None
+    text = text.lower()
+    if all(any(term in text for term in tool_words("terms", entry)) for entry in ("execute", "program")):
+        return "execute"  # "runs a command and returns its output"
     places = [
-        (sentence.rfind(term) + len(term), len(term), deed)
-        for deed, terms in JAPANESE_DEEDS
-        for term in terms
-        if term in sentence
+        (text.rfind(term) + len(term), len(term), deed)
+        for deed in DEEDS
+        for term in tool_words("terms", deed)
+        if term in text
     ]
     return max(places)[2] if places else None
 
@@ -456,96 +328,178 @@ def _nothing() -> _Found:
     return 0, ()
 
 
-def _read(tool: _Described) -> _Found:
-    if tool.takes_address and tool.objects & WEB_OBJECTS:
+def _gives_access(tool: _Described) -> bool:
+    """Return whether others can read something from then on: by a sharing link, or as members of a group."""
+    if tool.names("making") and tool.names("sharing"):
+        return tool.names("links") or {"make", "public"} <= tool.name or {"set", "public"} <= tool.name
+    adds = tool.name & {"add", "invite", "join"} and not tool.name & {"calendar", "event", "meeting"}
+    if not adds or not tool.head & _objects("people"):
+        return False
+    groups = _objects("groups")
+    return bool(tool.name & groups) or any(groups & set(words_of(each)) for each in tool.parameters)
+
+
+def _compute(tool: _Described) -> _Found:
+    if tool.takes_address and tool.objects & _objects("web"):
         return UNTRUSTED | EXTERNAL, ()
-    hit = tool.objects & PRIVATE_OBJECTS or tool.says(JAPANESE_PRIVATE)
-    public = tool.name & PUBLIC_OBJECTS or (tool.says(JAPANESE_PUBLIC) and not tool.name & PRIVATE_OBJECTS)
-    is_private = hit and not (public and not tool.objects & OWNER_WORDS)
-    return (PRIVATE if is_private else 0) | _untrusted(tool), ()
+    return _nothing()
 
 
-def _untrusted(tool: _Described) -> int:
+def _contain(tool: _Described) -> _Found:
+    """Return the labels of a tool without a verb, which is named after what it gives: hotel_reviews."""
+    found = _compute(tool)
+    return found if found[0] else _read(replace(tool, objects=tool.name, sentence=""))
+
+
+def _operate(tool: _Described) -> _Found:
+    if not tool.objects & _objects("browsers"):
+        return _nothing()
+    return UNTRUSTED | (EXTERNAL if tool.name & {"type", "fill", "press"} else 0), ()
+
+
+def _read(tool: _Described) -> _Found:
+    if tool.takes_address and tool.objects & _objects("web"):
+        return UNTRUSTED | EXTERNAL, ()
+    own = _is_own_list(tool)
+    hit = own or tool.objects & (_objects("private") | _objects("services")) or tool.says("private")
+    hit = hit or "knowledge graph" in tool.sentence.lower()
+    public = tool.names("public") or "documentation" in tool.objects
+    public = public or (tool.says("public") and not tool.names("private"))
+    is_private = hit and not (public and not tool.objects & _objects("owner"))
+    return (PRIVATE if is_private else 0) | _untrusted(tool, own=own), ()
+
+
+def _is_own_list(tool: _Described) -> bool:
+    """Return whether it lists what the user or an administrator set up, such as contacts or channels."""
+    own = _objects("own_lists")
+    if tool.head & own:
+        others = _objects("untrusted") - _objects("services") | _objects("written_there")
+        return not ((tool.head - own) & others or tool.objects & (_objects("said") | _objects("relations")))
+    return tool.says("own_lists") and not tool.says("written")
+
+
+def _untrusted(tool: _Described, *, own: bool) -> int:
     """Return UNTRUSTED if others write it, else 0. A name with an object decides, else the description."""
-    if tool.name & UNTRUSTED_OBJECTS or tool.objects & RECEIVED:
+    if _written_by_others().search(tool.sentence):
         return UNTRUSTED
-    if _WRITTEN_BY_OTHERS.search(tool.sentence):
-        return UNTRUSTED
-    if tool.name & (PRIVATE_OBJECTS - CONTAINERS):
+    if own:
         return 0
-    said = tool.objects & UNTRUSTED_OBJECTS or tool.says(JAPANESE_UNTRUSTED)
+    if (
+        tool.names("untrusted")
+        or tool.objects & (_objects("services") | _objects("received"))
+        or _opens_file(tool)
+    ):
+        return UNTRUSTED
+    if tool.head & _objects("own_lists") and (tool.names("said_there") or tool.objects & _objects("said")):
+        return UNTRUSTED
+    if tool.name & (_objects("private") - _objects("containers")):
+        return 0
+    said = tool.objects & _objects("untrusted") or tool.says("untrusted")
     return UNTRUSTED if said else 0
 
 
+def _opens_file(tool: _Described) -> bool:
+    """Return whether it gives the text of a file or document of which nobody says who wrote it."""
+    if tool.names("about_files") or _OWN_FILE.search(tool.sentence):
+        return False
+    if tool.names("files"):
+        return tool.names("opening")
+    return tool.says("files") and tool.says("opening")
+
+
 def _fetch(tool: _Described) -> _Found:
-    if tool.name & OPENED_OBJECTS:
+    if tool.names("opened"):
         return DESTRUCTIVE, ()
-    if tool.takes_address or tool.objects & WEB_OBJECTS:
+    if tool.takes_address or tool.objects & _objects("web"):
         return UNTRUSTED | EXTERNAL, ()
-    if "open" in tool.name and tool.name & PUBLISHED_OBJECTS:
+    if "open" in tool.name and tool.names("published"):
         return EXTERNAL, ()
     return _read(tool)
 
 
 def _send(tool: _Described) -> _Found:
-    if tool.name & DRAFTS:
+    if tool.names("drafts") or ("forward" in tool.name and tool.names("moving")):
         return _nothing()
     return EXTERNAL | DESTRUCTIVE, ()
 
 
 def _upload(tool: _Described) -> _Found:
-    if tool.name & {"upload", "push"} or tool.takes_address:
+    if tool.names("spoken"):
+        return EXTERNAL | DESTRUCTIVE, ()
+    is_sent = {"destination", "target", "to"} & set(tool.parameters) and tool.objects & _objects("outside")
+    if tool.name & {"upload", "push"} or tool.takes_address or is_sent:
         return EXTERNAL, ()
     return (EXTERNAL, tool.recipients) if tool.recipients else _nothing()
 
 
 def _delete(tool: _Described) -> _Found:
-    return _nothing() if tool.name & TRIVIAL_OBJECTS else (DESTRUCTIVE, ())
+    return _nothing() if tool.names("trivial") else (DESTRUCTIVE, ())
 
 
 def _pay(tool: _Described) -> _Found:
-    return (EXTERNAL | DESTRUCTIVE if tool.name & {"send", "transfer"} else DESTRUCTIVE), ()
+    sent = tool.name & {"send", "transfer"} or any("recipient" in each.lower() for each in tool.parameters)
+    return (EXTERNAL | DESTRUCTIVE if sent else DESTRUCTIVE), ()
 
 
 def _execute(tool: _Described) -> _Found:
-    if not tool.objects & PROGRAM_OBJECTS and not tool.says(("コマンド", "スクリプト", "コード", "シェル")):
+    if not tool.objects & (_objects("program") | _objects("sql")) and not tool.says("program"):
         return _nothing()
+    if tool.objects & _objects("browsers"):
+        return UNTRUSTED | EXTERNAL | (DESTRUCTIVE if tool.objects & _objects("unsafe") else 0), ()
     return PRIVATE | DESTRUCTIVE, ()
 
 
 def _control(tool: _Described) -> _Found:
-    clear = any(CLEAR_VERBS.get(word) == "control" for word in tool.name)
-    guarded = tool.name & GUARDED_OBJECTS or tool.says(JAPANESE_GUARDED)
-    return (DESTRUCTIVE, ()) if clear or guarded else _nothing()
+    clear = any(_verbs("verbs").get(word) == "control" for word in tool.name)
+    moves = tool.names("guarded") or tool.is_physical or tool.says("guarded")
+    return (DESTRUCTIVE, ()) if clear or moves else _nothing()
 
 
 def _update(tool: _Described) -> _Found:
-    if "trash" in tool.name:
+    if tool.names("guarded", "money", "decisions", "infrastructure") or tool.says("guarded"):
         return DESTRUCTIVE, ()
-    risky = tool.name & (GUARDED_OBJECTS | MONEY_OBJECTS | {"approve", "merge"})
-    if risky or tool.says(JAPANESE_GUARDED):
+    if "deploy" in tool.name or ("install" in tool.name and tool.objects & _objects("packages")):
         return DESTRUCTIVE, ()
+    if tool.name & {"set", "adjust", "switch", "toggle"} and tool.is_physical:
+        return DESTRUCTIVE, ()
+    if "merge" in tool.name and tool.names("merged"):
+        return DESTRUCTIVE, ()
+    if "apply" in tool.name and tool.objects & _objects("infrastructure"):
+        return DESTRUCTIVE, ()
+    rewrites = tool.names("rewriting") and tool.names("spoken") and not tool.names("trivial", "drafts")
+    if rewrites or tool.names("places") or _is_shown(tool):
+        return EXTERNAL, ()
     return (EXTERNAL, tool.recipients) if tool.recipients else _nothing()
 
 
+def _is_shown(tool: _Described) -> bool:
+    """Return whether others see what is written: it says so, or it is in a repository of a service."""
+    return bool(_SHOWN.search(tool.sentence)) or bool({"repo", "repository"} & set(tool.parameters))
+
+
 def _create(tool: _Described) -> _Found:
-    if tool.name & DRAFTS:
+    if tool.names("drafts"):
         return _nothing()
-    if tool.name & (MONEY_OBJECTS | GUARDED_OBJECTS) or tool.says(JAPANESE_GUARDED):
-        return DESTRUCTIVE, ()
-    if tool.name & SPOKEN_OBJECTS or tool.says(JAPANESE_SPOKEN):
+    if tool.names("money", "guarded", "infrastructure") or tool.says("guarded"):
+        return (DESTRUCTIVE | EXTERNAL if tool.names("places") else DESTRUCTIVE), ()
+    if tool.names("calls") and any(set(words_of(each)) & _objects("phones") for each in tool.parameters):
+        return EXTERNAL | DESTRUCTIVE, ()
+    if tool.names("spoken", "places") or tool.says("spoken") or _is_shown(tool):
         return EXTERNAL, ()
     return (EXTERNAL, tool.recipients) if tool.recipients else _nothing()
 
 
 _BY_DEED: dict[Deed, Callable[[_Described], _Found]] = {
     "read": _read,
+    "compute": _compute,
     "fetch": _fetch,
     "send": _send,
     "share": _send,
     "upload": _upload,
     "delete": _delete,
     "pay": _pay,
+    "operate": _operate,
+    "contain": _contain,
     "execute": _execute,
     "control": _control,
     "update": _update,
@@ -562,6 +516,8 @@ class KnownServer(msgspec.Struct, frozen=True):
     packages: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
     tools: dict[str, tuple[str, ...]] = {}
+    memory: bool = False
+    """It keeps texts and gives them back."""
 
     def labels(self, tool: str) -> CallLabels | None:
         """Return the labels of a tool; None if no pattern fits."""

@@ -10,12 +10,16 @@ spell a text. So they are counted.
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import itertools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar
 from urllib.parse import unquote, urljoin
+
+import msgspec
 
 from tabane.guard.flows.addresses import (
     LONGEST_ADDRESS,
@@ -30,7 +34,10 @@ from tabane.guard.flows.addresses import (
     shape_of,
     shreds_of,
     site_of,
+    unescaped,
 )
+from tabane.guard.flows.naming import TrailTexts, compact
+from tabane.guard.flows.targets import folded
 from tabane.servers.labels import PRIVATE, READ_LABELS, UNTRUSTED
 
 MOST_OWN = 512
@@ -85,7 +92,7 @@ class TrailAddresses:
 
     __slots__ = (
         "_counted_since", "_families", "_hosts", "_last", "_linked", "_named", "_own", "_private", "_read",
-        "_said", "_shreds", "_used", "whole",
+        "_said", "_shreds", "_used", "kept", "said", "whole",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -97,7 +104,9 @@ class TrailAddresses:
         self._families: dict[int, int] = {}
         self._used = dict.fromkeys(_BOUNDS, 0)
         self._shreds: list[tuple[str, ...]] = []
-        self._private = self._said = ""
+        self._private: list[str] = []
+        self._said: list[str] = []
+        self.kept = self.said = 0
         self._last = 0
         self._counted_since = 0.0
         self.whole = True
@@ -113,11 +122,14 @@ class TrailAddresses:
 
         The words of a question are its user's, so an address may repeat them. A text that is saved is not.
         """
-        for address in addresses_in(text):
+        for address in addresses_in(text) if "://" in text or "www." in text else ():
             self.know(address)
         if not asks or len(text) > LONGEST_QUESTION:
             return
-        self._said = (self._said + " " + text)[-LONGEST_SAID:]
+        self._said.append(text)
+        self.said += len(text)
+        while self.said - len(self._said[0]) > LONGEST_SAID:
+            self.said -= len(self._said.pop(0))
 
     def write(self, text: str) -> None:
         """Note what was written after something untrusted was read: it may come back in a result."""
@@ -143,20 +155,28 @@ class TrailAddresses:
         for found in itertools.islice(_RELATIVE.finditer(text), MOST_RELATIVE) if page else ():
             _put(self._linked, hash(plain_address(urljoin(page, found[1]))), True, MOST_LINKED)
 
-    def keep(self, text: str) -> None:
-        """Keep a private result (JSON), to see whether an address holds words of it."""
-        if len(self._private) + len(text) > LONGEST_PRIVATE:
+    def keep(self, text: str) -> int:
+        """Keep a private result (JSON), to see whether an address holds words of it.
+
+        Return the characters that are kept in addition.
+        """
+        before = self.kept
+        if self.kept + len(text) > LONGEST_PRIVATE:
             self.whole = False
-        self._private = (self._private + "\n" + text)[-LONGEST_PRIVATE:]
+        self._private.append(text[-LONGEST_PRIVATE:])
+        self.kept += len(self._private[-1])
+        while self.kept - len(self._private[0]) > LONGEST_PRIVATE:
+            self.kept -= len(self._private.pop(0))
+        if self.kept > LONGEST_PRIVATE:
+            self._private[0] = self._private[0][self.kept - LONGEST_PRIVATE :]
+            self.kept = LONGEST_PRIVATE
+        return self.kept - before
 
-    @property
-    def kept(self) -> int:
-        """The characters of private texts that are kept."""
-        return len(self._private)
-
-    def drop(self) -> None:
-        """Forget the private texts, to make room. Then any word may be private."""
-        self._private, self.whole = "", False
+    def drop(self) -> int:
+        """Forget the private texts, to make room. Then any word may be private. Return their characters."""
+        kept, self.kept = self.kept, 0
+        self._private, self.whole = [], False
+        return kept
 
     def _wrote(self, address: str) -> bool:
         if not self._hosts:
@@ -200,7 +220,7 @@ class TrailAddresses:
             return None
         if known:
             return ""
-        words = private_words(self._private, self._said)
+        words = private_words("\n".join(self._private), " ".join(self._said)[-LONGEST_SAID:])
         shreds = shreds_of(parts)
         words.whole = self.whole
         if words.are_in(parts) or (shreds and words.are_spelled([*self._shreds, shreds])):
@@ -287,6 +307,11 @@ STALE = 30.0
 """Seconds that the time on disk may lag behind."""
 
 MOST_TRAILS = 1_024
+"""Trails whose texts are kept."""
+
+MOST_LABELED = 16_384
+"""Trails whose labels and sources are kept, about a kilobyte each."""
+
 MOST_SOURCES = 16
 """Sources of one label in a trail. Further ones are :data:`OTHERS`."""
 
@@ -312,9 +337,10 @@ SPILLED = TrailKey("", "", "")
 class Trail:
     """The labels that one conversation has read. Its sources name the server and tool that brought a label.
 
-    ``asked`` are pairs that a person was asked about, and ``passed`` those that one has let pass. Times are
-    in seconds since 1970: ``since`` of the first label (0: it has none), ``used`` of the last call, ``kept``
-    of the last call that is on disk. ``addresses`` is what is known of addresses. It ends with the hub.
+    ``asked`` are tools with targets that a person was asked about, and ``passed`` those that one has let
+    pass. Times are in seconds since 1970: ``since`` of the first label (0: it has none), ``used`` of the last
+    call, ``kept`` of the last call that is on disk. ``addresses`` is what is known of addresses, and
+    ``texts`` what was said and read. Both end with the hub.
     """
 
     key: TrailKey
@@ -324,6 +350,7 @@ class Trail:
     asked: set[str] = field(default_factory=set)
     passed: set[str] = field(default_factory=set)
     addresses: TrailAddresses = field(default_factory=TrailAddresses)
+    texts: TrailTexts = field(default_factory=TrailTexts)
     since: float = 0.0
     used: float = 0.0
     kept: float = 0.0
@@ -343,12 +370,21 @@ class Trail:
     def take(self, other: Trail) -> None:
         """Add all that another trail has read. What a person let pass there is not taken."""
         self.addresses.whole = self.addresses.whole and not other.labels & PRIVATE
+        self.texts.whole = self.texts.whole and not other.labels & UNTRUSTED
         self.labels |= other.labels
         for sources, others in ((self.private, other.private), (self.untrusted, other.untrusted)):
             for source, tool in others.items():
                 _note(sources, source, tool)
         self.since = min(self.since or other.since, other.since or self.since)
         self.used = max(self.used, other.used)
+
+    def empty(self) -> int:
+        """Keep only labels and sources, to make room. Return the characters that were forgotten."""
+        size = self.texts.size + self.addresses.kept
+        self.addresses, self.texts = TrailAddresses(), TrailTexts()
+        self.addresses.whole = not self.labels & PRIVATE
+        self.texts.whole = not self.labels & UNTRUSTED
+        return size
 
     @property
     def is_stale(self) -> bool:
@@ -367,15 +403,26 @@ def _note(sources: dict[str, str], source: str, tool: str) -> bool:
     return True
 
 
-class Trails:
-    """The trails of a hub. At the limit, the oldest is joined to :data:`SPILLED`.
+TERMINAL = "tabane"
+"""The client of calls in a terminal. A program that an assistant starts there can make them too."""
 
-    ``clock`` returns seconds since 1970, because trails outlive the hub.
+
+class Trails:
+    """The trails of a hub.
+
+    The texts of at most ``MOST_TRAILS`` of them are kept; of older ones, labels and sources remain. If there
+    are more than ``most`` trails, the oldest one with labels is joined to :data:`SPILLED`.
+
+    ``clock`` returns seconds since 1970, because trails outlive the hub. ``kept`` is the size of all texts.
     """
 
-    def __init__(self, clock: Callable[[], float], most: int = MOST_TRAILS) -> None:
+    def __init__(self, clock: Callable[[], float], most: int = MOST_LABELED) -> None:
         self.clock, self._most = clock, most
+        self.kept = 0
         self._trails: dict[TrailKey, Trail] = {}
+        self._full: dict[TrailKey, None] = {}
+        self._terminals: dict[TrailKey, None] = {}
+        self._latest: Trail | None = None
 
     def __iter__(self) -> Iterator[Trail]:
         now = self.clock()
@@ -390,30 +437,184 @@ class Trails:
         """Return what counts for every caller."""
         return self.find(SPILLED)
 
+    def counting(self, key: TrailKey) -> tuple[Trail, ...]:
+        """Return the trails that count for a caller: its own first.
+
+        A call in a terminal counts what the assistants in its folder have read, and theirs what it has read.
+        """
+        if not self._terminals and SPILLED not in self._trails and key.client != TERMINAL:
+            own = self.find(key)
+            return (own,) if own is not None else ()
+        found = [self.find(key), self.spilled()]
+        if key.client == TERMINAL:
+            found += [self.find(each) for each in self._trails if each != key and _is_near(each, key)]
+        elif self._terminals:
+            found += [self.find(each) for each in self._terminals if _is_near(each, key)]
+        return tuple(trail for trail in found if trail is not None)
+
     def use(self, key: TrailKey) -> Trail:
         """Return the trail of a caller that makes a call now; a new one if there is none."""
-        now = self.clock()
+        now, trail = self.clock(), self._latest
+        if trail is not None and trail.key is key and 0 <= now - trail.used <= IDLE:
+            trail.used = now
+            return trail
         trail = self._trails.pop(key, None)
         if trail is None or trail.over(now):
+            if trail is not None:
+                self.kept -= trail.empty()
             trail = Trail(key)
-            while len(self._trails) >= self._most:
-                oldest = self._trails.pop(next(key for key in self._trails if key != SPILLED))
-                if not oldest.over(now) and oldest.labels:
-                    spilled = self._trails.pop(SPILLED, None) or Trail(SPILLED)
-                    spilled.take(oldest)
-                    self._trails[SPILLED] = spilled
+            self._make_place(now)
         trail.used = max(now, trail.used) if now - trail.used > -IDLE else now
-        self._trails[key] = trail
+        self._add(trail)
         return trail
+
+    def _add(self, trail: Trail) -> None:
+        key = trail.key
+        self._trails[key] = self._latest = trail
+        if key.client == TERMINAL:
+            self._terminals[key] = None
+        self._full.pop(key, None)
+        self._full[key] = None
+        if len(self._full) > MOST_TRAILS:
+            oldest = next(iter(self._full))
+            del self._full[oldest]
+            self.kept -= self._trails[oldest].empty()
+
+    def _make_place(self, now: float) -> None:
+        """Remove trails until there is place for one more: ended ones, then those without labels."""
+        while len(self._trails) >= self._most:
+            oldest = self._remove(next(key for key in self._trails if key != SPILLED))
+            if not oldest.over(now) and oldest.labels:
+                spilled = self._trails.pop(SPILLED, None) or Trail(SPILLED)
+                spilled.take(oldest)
+                self._trails[SPILLED] = spilled
+
+    def _remove(self, key: TrailKey) -> Trail:
+        trail, self._latest = self._trails.pop(key), None
+        self._full.pop(key, None)
+        self._terminals.pop(key, None)
+        self.kept -= trail.empty()
+        return trail
+
+    def make_room(self, most: int) -> None:
+        """Forget texts, those of the trail used longest ago first, until no more than ``most`` are kept."""
+        for key in list(self._full):
+            if self.kept <= most:
+                return
+            trail = self._trails[key]
+            self.kept -= trail.texts.drop() + trail.addresses.drop()
 
     def restore(self, trail: Trail) -> None:
         """Add a trail of an earlier run, unless it has ended."""
         if not trail.over(self.clock()):
-            trail.addresses.whole = not trail.labels & PRIVATE
-            self._trails[trail.key] = trail
+            trail.empty()
+            self._trails[trail.key], self._latest = trail, None
+            if trail.key.client == TERMINAL:
+                self._terminals[trail.key] = None
 
     def forget(self, fits: Callable[[TrailKey], bool]) -> int:
         """Remove the trails that fit. Return the number of those that had labels and had not ended."""
         now = self.clock()
-        gone = [self._trails.pop(key) for key in list(self._trails) if fits(key)]
+        gone = [self._remove(key) for key in list(self._trails) if fits(key)]
         return sum(1 for trail in gone if trail.labels and not trail.over(now))
+
+
+def _is_near(one: TrailKey, other: TrailKey) -> bool:
+    """Return whether one of two trails of a holder is in the folder of the other, or below it."""
+    if one.holder != other.holder or one == SPILLED:
+        return False
+    first, second = (_folder_of(each) for each in (one, other))
+    return first.startswith(second) or second.startswith(first)
+
+
+def _folder_of(key: TrailKey) -> str:
+    folder = key.folder
+    if folder.startswith("file://"):
+        folder = unquote(folder.removeprefix("file://"))
+    return folder.rstrip("/") + "/"
+
+
+MOST_TEXTS = 20_000
+"""Texts of servers whose labels are known."""
+
+_LEAST_TEXT = 12
+_PIECE = re.compile(r"[^\n.!?。！？]+")
+
+
+class WrittenTexts:
+    """What servers were given by clients that had read something untrusted, by the hash of each piece.
+
+    Whoever reads it from the server later reads something untrusted. ``grown`` is called with what is new:
+    server, hash and labels.
+    """
+
+    def __init__(self, grown: Callable[[list[tuple[str, int, int]]], None] = lambda new: None) -> None:
+        self.grown = grown
+        self._servers: dict[str, dict[int, int]] = {}
+        self._count = 0
+
+    def __iter__(self) -> Iterator[tuple[str, int, int]]:
+        return ((server, each, bits) for server, kept in self._servers.items() for each, bits in kept.items())
+
+    def has(self, server: str) -> bool:
+        """Return whether a server was given anything of that kind."""
+        return server in self._servers
+
+    def note(self, server: str, given: bytes, labels: int) -> None:
+        """Note what a server is given (JSON) by a client that has read something with these labels."""
+        kept = self._servers.get(server, {})
+        new = [
+            (server, each, labels)
+            for each in _pieces_of(given)
+            if kept.get(each, 0) | labels != kept.get(each)
+        ]
+        for each in new:
+            self.restore(*each)
+        if new:
+            self.grown(new)
+
+    def restore(self, server: str, piece: int, labels: int) -> None:
+        """Add the hash of a text that an earlier hub has noted."""
+        kept = self._servers.setdefault(server, {})
+        if piece not in kept:
+            self._count += 1
+        kept[piece] = kept.pop(piece, 0) | labels
+        if self._count > MOST_TEXTS:
+            largest = max(self._servers.values(), key=len)
+            del largest[next(iter(largest))]
+            self._count -= 1
+
+    def labels_of(self, server: str, result: bytes | memoryview | msgspec.Raw) -> int:
+        """Return the labels of the texts in a result (JSON) of a server."""
+        kept = self._servers.get(server)
+        if not kept:
+            return 0
+        labels = 0
+        for piece in _pieces_of(bytes(memoryview(result)[:LONGEST_PRIVATE])):
+            labels |= kept.get(piece, 0)
+        return labels
+
+
+def _pieces_of(body: bytes) -> Iterator[int]:
+    """Yield the hash of each sentence or line of the texts in JSON."""
+    try:
+        texts = list(_texts_in(msgspec.json.decode(body), 0))
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        texts = [unescaped(body.decode("utf-8", "ignore"))]
+    for text in itertools.islice(texts, MOST_LINKED):
+        for found in itertools.islice(_PIECE.finditer(text), MOST_LINKED):
+            piece = compact(folded(found[0]))
+            if len(piece) >= _LEAST_TEXT and not piece.isdigit():
+                yield int.from_bytes(hashlib.blake2b(piece.encode(), digest_size=7).digest(), "big")
+
+
+def _texts_in(value: object, depth: int) -> Iterator[str]:
+    if isinstance(value, str):
+        if value[:1] in "[{" and depth < 12:
+            with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
+                yield from _texts_in(msgspec.json.decode(value), depth + 1)
+                return
+        yield value
+    elif depth < 12 and isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(each, depth + 1)

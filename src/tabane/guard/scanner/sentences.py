@@ -179,7 +179,7 @@ class Sentences:
         self._join_phrases()
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """Return where the words with these numbers are: the start of one, the end of the other."""
+        """Return the start of one word in the text, and the end of another, by their numbers."""
         if self._spans is None:
             self._spans = [found.span() for found in self._pattern.finditer(self._text)]
         return self._spans[first][0], self._spans[self._ends.get(last, last)][1]
@@ -241,7 +241,7 @@ class Sentences:
                 means[number] &= ~_PHRASE
 
     def _phrase(self, number: int) -> tuple[int, int]:
-        """Return how many more words the longest phrase here has, 0 if none, and what it means."""
+        """Return how many more words the longest phrase from here has, 0 if none, and what it means."""
         tokens = self._tokens
         for rest, means in self._vocabulary.phrases_of(tokens[number], self._after(number)):
             there = tokens[number + 1 : number + 1 + len(rest)]

@@ -18,14 +18,14 @@ from typing import Literal, NamedTuple
 
 Meaning = IntFlag(
     "Meaning",
-    "NOT MUST PLEASE ALWAYS WHEN IF BEFORE FIRST ALL ALSO INSTEAD ELSE PRETEXT"
-    " USER TO_USER THEM MODEL YOU AUTHORITY THIS_TOOL TOOL OTHER THIS_STEP"
-    " TELL SHOW KNOW HIDE COVERT QUIETLY READ PUT SEND SENDS WRITE DELETE RUN CALL CHANGE ALTER IGNORE FOLLOW"
-    " ASK DISABLE PROMOTE CLAIM GRANTED MONOPOLY PRIVILEGE"
-    " SECRET KEY_FILE PERSONAL FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT"
-    " BLIND DATA ACTION CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM SHELL OVERRIDE QUOTED"
-    " PATH KEY_PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD"
-    " FOREIGN_WORD PHRASE END",
+    "NOT MUST PLEASE ALWAYS WHEN IF BEFORE FIRST ALL ALSO INSTEAD ELSE PRETEXT "
+    "USER TO_USER THEM MODEL YOU AUTHORITY THIS_TOOL TOOL OTHER THIS_STEP "
+    "TELL SHOW KNOW HIDE COVERT QUIETLY READ PUT SEND SENDS WRITE DELETE RUN CALL CHANGE ALTER IGNORE FOLLOW "
+    "ASK DISABLE PROMOTE CLAIM GRANTED MONOPOLY PRIVILEGE "
+    "SECRET KEY_FILE PERSONAL FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT "
+    "BLIND DATA ACTION CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM SHELL OVERRIDE QUOTED "
+    "PATH KEY_PATH PLACE KEY_NAME SERVICE NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD "
+    "FOREIGN_WORD PHRASE END",
 )
 """Meanings of words, as flags: a word can have several. The last two lines are found by form.
 
@@ -37,8 +37,8 @@ of other languages than English, ``PHRASE`` words that phrases begin with, ``END
 M = Meaning
 Order = Literal["forward", "backward", "both"]
 
-IN_FILES = frozenset(one.name for one in Meaning if one < M.PATH and one.name) | {"NOTHING"}
-"""The names of the meanings that files may have. ``NOTHING`` is for phrases whose words are no sign."""
+IN_FILES = frozenset(str(one.name) for one in Meaning if one < Meaning.PATH) | {"NOTHING"}
+"""Names of meanings in files. ``NOTHING`` is for phrases whose words would mean something."""
 
 
 class Language(NamedTuple):
@@ -159,7 +159,7 @@ def languages_of(text: str, words: frozenset[str]) -> frozenset[str]:
 
 @cache
 def _telling(name: str) -> frozenset[str]:
-    """Return the longer words of a language's file that English lacks: short texts have few frequent ones."""
+    """Return the longer words of a language that English lacks: short texts have few frequent words."""
     english = {*_ENGLISH_TOO, *(word for word, _ in _words("en"))}
     return frozenset(
         word for word, _ in _words(name) if len(word) >= _LONGER and word.isalpha() and word not in english

@@ -11,6 +11,7 @@ from tabane.audit.entry import USAGE, audit_files
 from tabane.guard.definitions.pins import PINS_FILE
 from tabane.hub.local.known_hubs import FOLDER as HUBS
 from tabane.hub.people.flows import TRAIL_FILE as TRAILS
+from tabane.hub.people.flows import WRITTEN_FILE as WRITTEN
 from tabane.hub.people.flows.flow_files import PAIR_FILE as PAIRS
 from tabane.hub.servers.result_types import TYPE_FILE as TYPES
 from tabane.hub.sources.archive import UPLOADS
@@ -39,6 +40,7 @@ _FILES = (
     "reembed",
     "posts_history",
     PAIRS,
+    WRITTEN,
     TYPES,
     f"{STORE}/documents.watched",
     f"{STORE}/posts.imported",
@@ -80,6 +82,7 @@ _COMPANIONS = ("-wal", "-shm", "-journal", ".lock", ".clean", ".broken", ".bak",
 
 REPLACED = (
     PAIRS,
+    WRITTEN,
     TYPES,
     *(STORE, AUDIT, AUDIT_HEAD, "models.json", "reembed", "posts_history", "tools.db", "web-sessions.json"),
     *(f"{name}.db{end}" for name in ("tasks", "sites") for end in ("", "-wal", "-shm")),

@@ -15,7 +15,8 @@ from tabane.servers.masking import masked_text
 from tabane.servers.redaction import Redactor, is_secret_name
 from tabane.servers.variables import NAME, names_in
 from tabane.settings.editing import UnsafeTextEdit, without_value
-from tabane.text.secret_values import HIDDEN, SecretNames, hide_secrets
+from tabane.text.secret_names import SecretNames
+from tabane.text.secret_values import HIDDEN, hide_secrets
 
 _REFERENCE = re.compile(r"(\$\{[^{}]*\})")
 _SCHEME = re.compile(r"(?i)\s*(?:(?:bearer|basic|token)\s+)?")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tabane.catalog.lookup import START_LOGIN
 from tabane.errors import ApprovalRequired, LoginRequired, TabaneError
 from tabane.guard.approvals.approvals import LIFE, Approval, refusal
+from tabane.guard.approvals.letter import IN_DIALOG, letter_text
 from tabane.hub.clients.client_questions import CannotAsk, SessionClient
 from tabane.hub.clients.questions.parked_files import APPROVAL, LOGIN
 from tabane.messages import Lang, Message, say
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-LONGEST_SHOWN = 2000
-"""Characters of arguments in a question to a client. Its dialog may be small."""
+COLUMNS = 76
+"""Columns of lines with arguments in a question to a client. Its dialog may be small."""
 
 WAY = "elicitation"
 
@@ -51,7 +52,7 @@ class ApprovalMatter:
         approval = (await self._guards.desk().approvals()).find(self._id)
         if not self._guards.through_client(self._session.caller):
             raise CannotAsk("an answer of this client is no approval")
-        return approval_question(approval, self._session.caller.lang)
+        return await approval_question(self._guards, approval, self._session.caller.lang)
 
     async def take(self, action: str, values: Members) -> None:
         """Note what the client's user has chosen. Raises ApprovalRequired if that does not count.
@@ -80,18 +81,17 @@ class ApprovalMatter:
         return self._guards.desk().wait(self._session.caller)
 
 
-def approval_question(approval: Approval, lang: Lang) -> Question:
+async def approval_question(guards: HubGuards, approval: Approval, lang: Lang) -> Question:
     """Return the question whether to approve a call: accept is to approve."""
-    reasons = "\n".join(reason.message.render(lang) for reason in approval.reasons)
-    cut = len(approval.arguments) > LONGEST_SHOWN or approval.arguments_size > 0
-    shown = approval.arguments[:LONGEST_SHOWN] + ("…" if cut else "")
-    message = say(
-        "Approve this call of {tool}?\n{reasons}\nArguments: {arguments}",
-        tool=approval.binding.tool, reasons=reasons, arguments=shown).render(lang)  # fmt: skip
+    letter, _ = await asyncio.to_thread(guards.desk().letter, approval, lang, IN_DIALOG)
+    message = say("Approve this call of {tool}?", tool=approval.binding.tool).render(lang)
+    message += "\n\n" + letter_text(letter, lang, COLUMNS)
+    if not letter.whole:
+        message += "\n\n" + say("To read all of it: tabane approve {id} --show", id=approval.id).render(lang)
     remember = {
         "type": "boolean",
         "title": say("Allow this for later calls too").render(lang),
-        "description": ", ".join(approval.pairs),
+        "description": " ".join(letter.remember),
         "default": False,
     }
     schema = {"type": "object", "properties": {"remember": remember} if approval.pairs else {}}

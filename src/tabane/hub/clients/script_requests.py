@@ -67,7 +67,8 @@ class ScriptRequest:
 
     async def put(self, kept: RepeatableRequest, script: str, approval: str) -> bytes:
         """Return the result that asks a modern client about a call of a script that waits."""
-        question = approval_question(await self._approval(approval), self._session.caller.lang)
+        guards, lang = self._session.asking.guards, self._session.caller.lang
+        question = await approval_question(guards, await self._approval(approval), lang)
         return self._session.asking.ask_by_result(kept, question, f"{APPROVAL}{approval}-{script}")
 
     async def decide(self, id: str, answer: RepeatedAnswer) -> None:

@@ -6,7 +6,7 @@ Any rule may refuse a call, and any may ask for a person.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Raw
 
@@ -152,6 +152,11 @@ class HubGuards:
         from tabane.hub.people.approvals.desk import ApprovalDesk
 
         return ApprovalDesk(self._context, self._shown, self._decided)
+
+    def schema(self, approval: Approval) -> dict[str, Any]:
+        """Return the input schema of the tool of an approval; empty if there is none."""
+        tool = self._gateway.catalog.find(approval.binding.tool)
+        return {} if tool is None else tool.schema
 
     async def is_decided(self, approval: str) -> bool:
         """Return whether a person has decided, or nobody can any more. Raises UnknownName."""

@@ -9,9 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 from tabane.errors import Forbidden, RateLimited, TabaneError, UnknownName
-from tabane.guard.approvals.approvals import WARNING_RULES
+from tabane.guard.approvals.argument_fields import ESCAPE
+from tabane.guard.approvals.letter import TITLES
 from tabane.messages import Message, say
-from tabane.web.argument_fields import Budget, ShownArguments, shown_arguments
 from tabane.web.flow_labels import LABELS
 from tabane.web.page import (
     FileDownload,
@@ -24,7 +24,6 @@ from tabane.web.page import (
     WholePage,
 )
 from tabane.web.pages.changes import change_of_tool
-from tabane.web.pages.flows import pair_words, source_words
 from tabane.web.pages.servers import server_url
 from tabane.web.pages.tools import printable, visible_text
 from tabane.wire import json
@@ -32,22 +31,18 @@ from tabane.wire import json
 MOST_LETTERS = 10
 """Calls that the list shows as letters. Further ones are shown as short rows."""
 
-WHOLE = Budget(100_000, 400)
-IN_LIST = Budget(6_000, 40)
-BRIEF = Budget(300, 4)
-"""What of the arguments is shown: on the page of a call, in the list, and in a row of the inbox."""
+MOST_BRIEF, LONGEST_BRIEF = 4, 100
+"""Fields in a row of an inbox, and characters of each."""
 
 LONGEST_DESCRIPTION = 1_200
 LONGEST_NAME = 120
-MOST_SOURCES = 8
-MOST_CHANGED = 8
 
 
 async def approvals(request: PageRequest) -> WholePage:
     """Show the calls that wait, the oldest first, and approvals that are not used yet."""
     rows, state = await asyncio.gather(_list_approvals(request), request.call("passphrase_state"))
     waiting = [row for row in rows if row["state"] == "open"]
-    shown = await asyncio.gather(*(_letter(request, row, IN_LIST) for row in waiting[:MOST_LETTERS]))
+    shown = await asyncio.gather(*(_letter(request, row) for row in waiting[:MOST_LETTERS]))
     context = {
         "letters": shown,
         "rows": await _briefs(request, waiting[MOST_LETTERS:]),
@@ -64,7 +59,7 @@ async def one_approval(request: PageRequest) -> WholePage:
     row = await _find_approval(request, request.path("approval"))
     if row is None or row["state"] != "open":
         return WholePage("approvals/gone.html", say("Approval"))
-    letter, state = await asyncio.gather(_letter(request, row, WHOLE), request.call("passphrase_state"))
+    letter, state = await asyncio.gather(_letter(request, row), request.call("passphrase_state"))
     context = {"one": letter, "locked": not state["unlocked"], "problem": "", "alone": True}
     return WholePage("approvals/one.html", say("Approval"), context, module="approvals")
 
@@ -99,10 +94,8 @@ async def approve(request: PageRequest) -> PageAnswer:
     """Approve a call, once; with the pairs of it also for later calls, if the form says so."""
     given = await request.form()
     row = await _find_approval(request, request.path("approval"))
-    if row is not None and given.get("unseen") != "true":
-        shown = await asyncio.to_thread(shown_arguments, str(row["arguments"]), None, WHOLE)
-        if row["arguments_size"] or not shown.whole:
-            return Notice(say("Not everything of this call was shown. Read it first."), "error", status=422)
+    if row is not None and given.get("unseen") != "true" and not row["letter"]["whole"]:
+        return Notice(say("Not everything of this call was shown. Read it first."), "error", status=422)
     try:
         done = await request.call(
             "approve_call", id=request.path("approval"), remember=given.get("remember") == "true"
@@ -163,57 +156,46 @@ async def _briefs(request: PageRequest, rows: Sequence[Mapping[str, Any]]) -> li
 def _brief(row: Mapping[str, Any], change: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return what a row of an inbox says of a call. What others wrote is untrusted, and nothing is hidden."""
     own = row["tool"].removeprefix(f"{row['server']}__") if row["server"] else row["tool"]
-    shown = shown_arguments(str(row["arguments"]), None, BRIEF)
-    against = _objections(row, shown, change)
+    fields = row["letter"]["fields"]
+    severe = [say("The definition of this tool looks like an attack.")] if change and change["severe"] else []
+    is_short = len(fields) <= MOST_BRIEF and all(len(field["value"]) <= LONGEST_BRIEF for field in fields)
     return {
         **row,
         "url": f"/approvals/{quote(row['id'], safe='')}",
-        "name": visible_text(own, LONGEST_NAME),
         "title": visible_text(row["title"], LONGEST_NAME) if row["title"] != own else "",
         "tool_page": f"/tools/{quote(row['tool'], safe='')}",
         "server_page": server_url(row["server"]) if row["server"] else "",
         "who": visible_text(row["client"] or row["label"] or row["holder"], LONGEST_NAME),
-        "folder": visible_text(row["folder"].removeprefix("file://"), 400),
         "badges": [LABELS[label] for label in LABELS if label in row["labels"]],
-        "shown": shown,
-        "whole": shown.whole and not row["arguments_size"],
-        "why": [reason for rule, reason in _reasons(row) if rule not in WARNING_RULES],
-        "warnings": [reason for rule, reason in _reasons(row) if rule in WARNING_RULES],
-        "against": against,
+        "titles": TITLES,
+        "brief": [{**field, "value": _beginning(field["value"])} for field in fields[:MOST_BRIEF]],
+        "whole": row["letter"]["whole"] and is_short,
+        "against": [*severe, *row["letter"]["against"]],
+        "change": change,
         "left": max(0, int(row["expires"] - time.time())),
-        "asks_later": [pair_words(pair) for pair in row["pairs"]],
     }
 
 
-async def _letter(request: PageRequest, row: Mapping[str, Any], budget: Budget) -> dict[str, Any]:
+def _beginning(value: str) -> str:
+    line = value if len(value) <= LONGEST_BRIEF else f"{value[:LONGEST_BRIEF]}…"
+    return " ".join(line.split())
+
+
+async def _letter(request: PageRequest, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return all that a person has to know of a call."""
-    found = await _find_approval(request, row["id"]) or row
     tool, change = await asyncio.gather(_find_tool(request, row["tool"]), change_of_tool(request, row))
-    definition = tool["tool"] if tool else {}
-    schema = definition.get("inputSchema") if isinstance(definition, dict) else None
-    shown = await asyncio.to_thread(shown_arguments, str(found["arguments"]), schema, budget)
-    trail = row["trail"] or {"private": {}, "untrusted": {}, "since": 0}
     return {
-        **await asyncio.to_thread(_brief, found),
+        **_brief(row, change),
+        "whole": row["letter"]["whole"],
         "said": visible_text(printable(tool["description"]), LONGEST_DESCRIPTION) if tool else "",
         "known": tool is not None,
-        "shown": shown,
-        "whole": shown.whole and not found["arguments_size"],
-        "against": _objections(found, shown, change),
-        "change": change,
-        "read": [
-            (
-                LABELS[label],
-                [(source_words(each), visible_text(name, LONGEST_NAME)) for each, name in sources],
-            )
-            for label in ("untrusted", "private")
-            if (sources := list(trail[label].items())[:MOST_SOURCES])
-        ],
-        "since": trail["since"],
-        "compared": "changed" in found["decisions"],
-        "changed": [visible_text(path, LONGEST_NAME) for path in found["decisions"].get("changed", ())],
-        "most_changed": MOST_CHANGED,
+        "fields": [{**field, "parts": _parts(field)} for field in row["letter"]["fields"]],
     }
+
+
+def _parts(field: Mapping[str, Any]) -> list[str]:
+    """Return the value of a field in parts: each second one is an escape that is marked."""
+    return ESCAPE.split(field["value"]) if field["unseen"] else [field["value"]]
 
 
 async def _find_tool(request: PageRequest, name: str) -> dict[str, Any] | None:
@@ -223,55 +205,6 @@ async def _find_tool(request: PageRequest, name: str) -> dict[str, Any] | None:
         found: dict[str, Any] = json.decode(await request.answer("get_tool", name=name))
     except (TabaneError, json.InvalidJson):
         return None  # gone meanwhile, or an operation of Tabane itself
-    return found
-
-
-def _reasons(row: Mapping[str, Any]) -> list[tuple[str, Message]]:
-    """Return why a call waits, by rule, in words of a page: those of the rules name commands."""
-    reasons = zip(row["rules"], row["reasons"], strict=True)
-    return [(rule, _reason(row, rule, text)) for rule, text in reasons]
-
-
-def _reason(row: Mapping[str, Any], rule: str, text: str) -> Message:
-    trail = row["trail"] or {"private": {}, "untrusted": {}}
-    if rule == "confirm":
-        return say(
-            "You are asked before each call of this tool, as the settings of {server!n} say.",
-            server=row["server"],
-        )
-    if rule == "script":
-        return say("A script calls it, and the tool is not marked as read-only.")
-    if rule != "flow":
-        return say("{text}", text=visible_text(text, 2_000))
-    if "external" in row["labels"] and trail["private"]:
-        return say(
-            "The call sends data out of this machine. Before it, the assistant read private data, and texts "
-            "that strangers can write. Such a text may be what asks for this call."
-        )
-    if "destructive" in row["labels"]:
-        return say(
-            "The call cannot be undone. Before it, the assistant read texts that strangers can write. Such a "
-            "text may be what asks for this call."
-        )
-    return say(
-        "The call sends data out of this machine. Before it, the assistant read texts that strangers can "
-        "write. Such a text may be what asks for this call."
-    )
-
-
-def _objections(
-    row: Mapping[str, Any], shown: ShownArguments, change: Mapping[str, Any] | None
-) -> list[Message]:
-    """Return what speaks against a call. With any of it, to refuse is the default."""
-    found: list[Message] = []
-    if row["warned"]:
-        found.append(say("A rule speaks against this call."))
-    if change is not None and change["severe"]:
-        found.append(say("The definition of this tool looks like an attack."))
-    if shown.hidden:
-        found.append(say("The arguments hold characters that nobody sees. They are shown as escapes."))
-    if shown.twice:
-        found.append(say("A field is given twice. Servers differ in which of the two they take."))
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from tabane.guard.approvals.letter import pair_words, source_words
 from tabane.messages import Message, say
 from tabane.web.flow_labels import LABELS, ORIGINS
 from tabane.web.page import Fragment, Notice, PageAnswer, PageRequest, PageRoute, WholePage
@@ -23,29 +24,21 @@ LONGEST_CLIENT = 200
 """Characters of a client's name or folder that are shown."""
 
 
-SOURCES: Mapping[str, Message] = {
-    "pages": say("web pages"),
-    "posts": say("your posts"),
-    "documents": say("your documents"),
-    "docs": say("the manual"),
-    "hub": say("Tabane"),
-    "admin": say("Tabane"),
-    "\u2026": say("other sources"),
-}
-"""What was read, if it is no server: Tabane's own sources, as trails and pairs name them."""
-
-
 POLICIES: Mapping[str, tuple[Message, Message]] = {
     "ask": (
         say("Ask me"),
         say(
             "You are asked before a call that sends data away once an assistant has read private data and "
-            "texts of strangers, and before a call that cannot be undone once it has read texts of strangers."
+            "texts of strangers, and before a call that cannot be undone once it has read texts of "
+            "strangers, if such a text may have named whom it reaches or what it changes."
         ),
     ),
     "strict": (
         say("Refuse"),
-        say("A call that you would be asked about is refused, unless you have allowed it below."),
+        say(
+            "Such a call is refused, unless you or a source of your own named whom it reaches, or you have "
+            "allowed it below."
+        ),
     ),
     "off": (say("Off"), say("Nothing is noted, and you are not asked because of what was read.")),
 }
@@ -170,8 +163,11 @@ def _consequence(labels: Sequence[str], policy: str) -> Message:
     if policy == "strict":
         return say("Its calls that send data away or cannot be undone are refused.")
     if "private" in labels:
-        return say("You are asked before it sends data away, or does what cannot be undone.")
-    return say("You are asked before it does what cannot be undone.")
+        return say(
+            "You are asked before it sends data to somebody, or does what cannot be undone, as texts of "
+            "strangers say."
+        )
+    return say("You are asked before it does what cannot be undone as texts of strangers say.")
 
 
 def labeled_servers(rows: Sequence[Mapping[str, Any]]) -> list[LabeledServer]:
@@ -188,21 +184,6 @@ def labeled_servers(rows: Sequence[Mapping[str, Any]]) -> list[LabeledServer]:
         for each in row["labels"]:
             server.labels[each["label"]] = server.labels.get(each["label"], 0) + 1
     return sorted(found.values(), key=lambda server: (not server.name, server.name))
-
-
-def source_words(source: str) -> Message:
-    """Return the words for what a trail or a pair names: a server, or what it is of Tabane's own."""
-    return SOURCES.get(source) or say("{name!n}", name=visible_text(source, LONGEST_CLIENT))
-
-
-def pair_words(pair: str) -> Message:
-    """Return what is allowed by a pair such as ``pages>mail``."""
-    source, _, sink = pair.partition(">")
-    return say(
-        "After {source} was read, calls of {sink} are made without asking.",
-        sink=source_words(sink),
-        source=source_words(source),
-    )
 
 
 ROUTES = (

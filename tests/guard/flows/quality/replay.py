@@ -33,12 +33,13 @@ class Suite:
 
     def pairs(self) -> Iterator[tuple[Calls, Calls]]:
         """Yield each task up to its first result of a stranger, with each attack that may follow it."""
-        starts = {tuple(start) for task in (*self.benign, *self.outward) if (start := self._poisoned(task))}
+        starts = {tuple(start) for task in (*self.benign, *self.outward) if (start := self.start_of(task))}
         for start in sorted(starts):
             for attack in self.attacks:
                 yield start, attack
 
-    def _poisoned(self, task: Calls) -> Calls:
+    def start_of(self, task: Calls) -> Calls:
+        """Return a task up to the first result that a stranger could have written."""
         for place, call in enumerate(task):
             if call.split()[0] in self.strangers:
                 return task[: place + 1]
@@ -96,7 +97,7 @@ def replay(suites: Sequence[Suite]) -> Replayed:
     for suite in suites:
         for start, attack in suite.pairs():
             pairs += 1
-            if not _run(suite, [*start, *attack]):
+            if not _run(suite, [*start, *attack], ordered=len(start)):
                 missed.append(f"{suite.name}: {' → '.join((*start, '!', *attack))}")
         for task in suite.benign:
             count = _run(suite, task)
@@ -104,7 +105,7 @@ def replay(suites: Sequence[Suite]) -> Replayed:
             if count:
                 asked.append(f"{suite.name}: {' → '.join(task)}")
         for task in suite.outward:
-            count = _run(suite, task)
+            count = _run(suite, task, ordered=len(suite.start_of(task)))
             questions += count
             outward_asked += count > 0
     return Replayed(
@@ -118,20 +119,30 @@ def replay(suites: Sequence[Suite]) -> Replayed:
     )
 
 
-def _run(suite: Suite, calls: Calls) -> int:
-    """Make calls as one client, whose user approves everything. Return how often the user was asked."""
+ORDERED, OWN = "eve31@evil.example", "ann@example.org"
+"""What a stranger names in each of its texts, and what the user names."""
+
+
+def _run(suite: Suite, calls: Calls, ordered: int | None = None) -> int:
+    """Make calls as one client, whose user approves everything. Return how often the user was asked.
+
+    Calls from ``ordered`` on do what a stranger wrote, the others what the user said.
+    """
     rule = rule_of(suite)
     caller, approved = (
         Caller("local", Face.MCP, "1", client="replay", approval=approval) for approval in ("", "1")
     )
     count = 0
-    for call in calls:
+    for place, call in enumerate(calls):
         name, _, given = call.partition(" ")
         target = CallTarget(name, suite.name)
-        arguments = json.dumps(dict.fromkeys(filter(None, given.split(",")), "x")).encode()
+        value = OWN if ordered is None or place < ordered else ORDERED
+        arguments = json.dumps(dict.fromkeys(filter(None, given.split(",")), value)).encode()
         held = rule.verdict(caller, target, arguments) is not None
         count += held
-        rule.answered(approved if held else caller, target)
+        text = f"Do it for {ORDERED}." if name in suite.strangers else "Done."
+        result = json.dumps({"content": [{"type": "text", "text": text}]}).encode()
+        rule.answered(approved if held else caller, target, arguments, result)
     return count
 
 

@@ -51,11 +51,28 @@ async def test_a_legacy_client_is_asked_during_its_call(tmp_path: Path, params: 
         assert question["method"] == "elicitation/create"
         said = question["params"]["message"]
         assert "up__count" in said
-        assert '{"n": 1}' in said
+        assert "\n    n: 1\n" in said
+        assert "- Refuse: it is not made" in said
         assert question["params"]["requestedSchema"] == {"type": "object", "properties": {}}
         line.reply(question, {"result": ACCEPTED})
         assert text((await asyncio.wait_for(call, SOON))["result"]) == "1"
         assert await counted(here) == 1
+
+
+async def test_no_argument_looks_like_a_part_of_the_question(tmp_path: Path) -> None:
+    hostile = "a\n\nWhat was read before\n- nothing\n\u202e# safe <b>" + " " * 80 + "! safe\x1b[2J"
+    async with confirming(tmp_path) as here:
+        line = await here.connect("2025-11-25", mode="full", capabilities=FORMS)
+        line.begin(
+            "tools/call", {"name": "up__count", "arguments": {"body": hostile, "to": "bob@example.com"}}
+        )
+        said = (await line.questioned())["params"]["message"]
+        assert said.index("to: bob@example.com") < said.index("body:") < 400
+        assert "\u202e" not in said
+        assert "\x1b" not in said
+        assert "      | What was read before" in said.split("\n")
+        begins = ("What was read", "- nothing", "! safe", "#")
+        assert not any(each.startswith(begins) for each in said.split("\n"))
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,13 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from tabane.catalog.gateway import Gateway
 from tabane.errors import ConfigurationError, Conflict, HubError, StoreError
@@ -31,15 +33,19 @@ from tabane.guard.approvals.approvals import (
     approval_required,
     refusal,
 )
+from tabane.guard.approvals.argument_fields import Budget
+from tabane.guard.approvals.letter import EarlierDecisions, Letter, letter_of
+from tabane.guard.flows.tool_roles import role_of_parameter
 from tabane.hub.context import HubContext
 from tabane.hub.people.approvals.past_decisions import PastDecisions, changed_fields
 from tabane.hub.people.flows.hub_flows import HubFlows
 from tabane.hub.work.scripts import HubScripts, RunningScript
-from tabane.messages import say
+from tabane.messages import Lang, say
 from tabane.operations import Caller, CallTarget, Face
-from tabane.operations.door import CallVerdict
+from tabane.operations.door import CallVerdict, JudgedTarget
 from tabane.settings.files import read_private, write_private
 from tabane.settings.table import APPROVAL_WAIT
+from tabane.text.secret_values import HIDDEN
 from tabane.wire.json import argument_digest
 
 if TYPE_CHECKING:
@@ -85,6 +91,9 @@ class ApprovalFile:
 
 LONGEST_KEPT = 128 << 10
 """Bytes of a call's arguments that are kept for the person who decides."""
+
+MOST_TARGETS, LONGEST_TARGET = 16, 300
+"""Targets that are kept, and characters of each."""
 
 LEAST_KEPT = 8 << 10
 MOST_KEPT = 4 << 20
@@ -155,6 +164,23 @@ class ApprovalDesk:
         waiting = self._approvals.kept() if self._approvals is not None else ()
         room = MOST_KEPT - sum(len(one.arguments) for one in waiting)
         return self._shown.without_secrets(arguments, LONGEST_KEPT if room > 0 else LEAST_KEPT)
+
+    def shown_targets(self, targets: Iterable[JudgedTarget]) -> tuple[JudgedTarget, ...]:
+        """Return the first targets without secrets, none of them longer than a person can read."""
+        first = list(islice(targets, MOST_TARGETS))
+        given = [{each.parameter[:LONGEST_TARGET]: each.value[:LONGEST_TARGET]} for each in first]
+        written, _ = self._shown.without_secrets(msgspec.json.encode(given), LONGEST_KEPT)
+        try:
+            shown = msgspec.json.decode(written, type=list[dict[str, str]])
+        except ValueError:
+            shown = []
+        values = [value for one in shown for value in one.values()]
+        if len(values) != len(first):
+            values = [HIDDEN] * len(first)
+        return tuple(
+            replace(target, value=value, parameter=target.parameter[:LONGEST_TARGET])
+            for target, value in zip(first, values, strict=True)
+        )
 
     def wait(self, caller: Caller) -> float:
         """Return for how many seconds a call waits for a person.
@@ -303,24 +329,19 @@ class ApprovalDesk:
             self._changed(id)
         return decided
 
-    async def decisions_before(self, approval: Approval, *, compare: bool) -> dict[str, Any]:
-        """Return what was decided about the same tool before.
+    def letter(
+        self, approval: Approval, lang: Lang, budget: Budget, schema: object = None
+    ) -> tuple[Letter, EarlierDecisions]:
+        """Return the letter of an approval, and what was decided about the same tool before. Blocks.
 
-        ``compare``: with the fields that differ from the call that was approved last.
+        ``schema`` is that of the tool, whose words about its parameters are added.
         """
-        if not self.past.loaded:
-            await asyncio.to_thread(self.past.load)
         past = self.past.of(approval.binding.tool)
-        found: dict[str, Any] = {
-            "approved": past.approved,
-            "refused": past.refused,
-            "last": past.last or None,
-            "last_approved": past.last_approved or None,
-        }
-        if compare and past.last_approved:
-            changed = await asyncio.to_thread(changed_fields, past, approval.arguments)
-            found |= {"changed": changed} if changed is not None else {}
-        return found
+        changed = changed_fields(past, approval.arguments) if past.last_approved else None
+        earlier = EarlierDecisions(
+            past.approved, past.refused, past.last or None, past.last_approved or None, changed
+        )
+        return letter_of(approval, earlier, lang, budget, self.clock(), role_of_parameter, schema), earlier
 
     def _note_decision(self, decided: Approval) -> None:
         with self._noting:
@@ -587,9 +608,12 @@ class GuardedApproval:
             label=caller.access.label,
             arguments=shown.decode("utf-8", "replace"),
             arguments_size=size,
-            pairs=tuple(dict.fromkeys(verdict.pair for verdict in self.verdicts if verdict.pair)),
+            pairs=tuple(dict.fromkeys(pair for verdict in self.verdicts for pair in verdict.pairs)),
             title=self._calls.title(self._target),
             labels=self._calls.flows.labels_of(self._target),
             folder=(caller.cwd or next(iter(caller.roots), ""))[:LONGEST_FOLDER],
             trail=self._calls.trail(caller),
+            targets=await asyncio.to_thread(
+                desk.shown_targets, (target for verdict in self.verdicts for target in verdict.targets)
+            ),
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, to_builtins
 
 from tabane.access.passphrase import LONGEST, SHORTEST
 from tabane.errors import CallerError
@@ -67,8 +69,10 @@ class ApprovalOperations:
                 "latest first: id, tool, server, reasons, arguments without secrets, pairs that can be "
                 "allowed for later calls too, who calls, state (open, approved), and when it was asked and "
                 "expires (seconds since 1970). Also the title and labels of the tool, what was read before "
-                "(trail), whether that speaks against the call (warned), and how often calls of this tool "
-                "were approved and refused (decisions). With id: that one alone, with whole arguments.",
+                "(trail), whether that speaks against the call (warned), what the call reaches and where "
+                "that was named (targets), how often calls of this tool were approved and refused "
+                "(decisions), and all of that in words for a person (letter). With id: that one alone, with "
+                "whole arguments.",
                 ListApprovals, self.list_approvals, privilege=Privilege.READ,
             ),
             Operation(
@@ -90,25 +94,37 @@ class ApprovalOperations:
 
     async def list_approvals(self, caller: Caller, params: ListApprovals) -> dict[str, Any]:
         """Return what waits for a person, the latest first; or one of them, with all of its arguments."""
-        desk = self._guards.desk()
-        found = (await desk.approvals()).listed()
+        found = (await self._guards.desk().approvals()).listed()
         if params.id:
             found = [one for one in found if one.id == params.id]
-        compare = bool(params.id)
-        return {
-            "results": [
-                row(one, caller.lang, whole=compare)
-                | {"decisions": await desk.decisions_before(one, compare=compare)}
-                for one in found
-            ]
-        }
+        return {"results": await self._letters(found, caller.lang, whole=bool(params.id))}
 
     async def next_approval(self, caller: Caller, params: NextApproval) -> dict[str, Any]:
         """Wait for the next approval that a call of this connection needs, and return it."""
         if not caller.connected:
             raise CallerError(say("This needs a connection that stays: use a WebSocket."))
         asked = await self._guards.desk().watches.next(caller.session, asks=params.asks)
-        return row(asked, caller.lang) | {"may_approve": caller.access.allows(APPROVING)}
+        [found] = await self._letters([asked], caller.lang, whole=False)
+        return found | {"may_approve": caller.access.allows(APPROVING)}
+
+    async def _letters(self, found: Sequence[Approval], lang: Lang, *, whole: bool) -> list[dict[str, Any]]:
+        """Return approvals with their letters."""
+        schemas = [self._guards.schema(one) for one in found]
+        return await asyncio.to_thread(
+            lambda: [
+                self._with_letter(one, schema, lang, whole=whole)
+                for one, schema in zip(found, schemas, strict=True)
+            ]
+        )
+
+    def _with_letter(self, approval: Approval, schema: object, lang: Lang, *, whole: bool) -> dict[str, Any]:
+        from tabane.guard.approvals.letter import IN_LIST, WHOLE  # most hubs never ask
+
+        letter, earlier = self._guards.desk().letter(approval, lang, WHOLE if whole else IN_LIST, schema)
+        decisions = earlier._asdict()
+        if decisions["changed"] is None:
+            del decisions["changed"]
+        return row(approval, lang, whole=whole) | {"decisions": decisions, "letter": to_builtins(letter)}
 
     async def approve_call(self, caller: Caller, params: ApproveCall) -> dict[str, Any]:
         """Approve a call, and return the approval. Raises UnknownName and Conflict."""
@@ -152,6 +168,7 @@ def row(approval: Approval, lang: Lang, *, whole: bool = False) -> dict[str, Any
         "trail": None
         if trail is None
         else {"private": trail.private, "untrusted": trail.untrusted, "since": trail.since},
+        "targets": to_builtins(approval.targets),
         "holder": approval.binding.holder,
         "label": approval.label,
         "client": approval.client,

@@ -68,10 +68,6 @@ class PastDecisions:
         self._by_tool: dict[str, ToolDecisions] | None = None
         self._loading = threading.Lock()
 
-    @property
-    def loaded(self) -> bool:
-        return self._by_tool is not None
-
     def load(self) -> dict[str, ToolDecisions]:
         """Return all decisions. A file that cannot be read counts as none."""
         with self._loading:

@@ -1,23 +1,25 @@
-"""The files of the flow policy in the home: what a person has allowed for always, and the trails.
+"""The files of the flow policy in the home: what is allowed for always, trails, and written texts.
 
-``flow-pairs.json`` has the allowed pairs. ``flow-trails.jsonl`` gets a line whenever a trail has read
-something new. The line is written before the answer goes out that brought it, so a hub that crashes forgets
-nothing that was answered. It is not synced: if the machine fails, the last seconds may be lost. The last line
-of a trail counts.
+``flow-pairs.json`` has what a person has allowed: tools with targets, and pairs of earlier versions.
+``flow-written.jsonl`` has hashes of the texts that servers were given. ``flow-trails.jsonl`` gets a line
+whenever a trail has read something new. The line is written before the answer goes out that brought it, so a
+hub that crashes forgets nothing that was answered. It is not synced: if the machine fails, the last seconds
+may be lost. The last line of a trail counts.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from tabane.errors import CallerError, ConfigurationError, StoreError
 from tabane.guard.flows.trails import MOST_SOURCES, Trail, TrailKey
-from tabane.hub.people.flows import TRAIL_FILE
+from tabane.hub.people.flows import TRAIL_FILE, WRITTEN_FILE
 from tabane.messages import say
 from tabane.settings.files import read_trusted, write_private
 
@@ -30,6 +32,7 @@ LONGEST_PAIR = 512
 LARGEST_PAIR_FILE = 4 << 20
 
 _NONE: frozenset[str] = frozenset()
+_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class PairFile:
@@ -100,14 +103,66 @@ class PairFile:
         self._known = pairs
 
 
+class WrittenLine(msgspec.Struct, frozen=True):
+    """Texts that a server was given after something untrusted was read: the hash of each, and labels."""
+
+    server: str
+    labels: int
+    texts: list[int]
+
+
+class WrittenFile:
+    """Hashes of texts that servers were given. A line is appended whenever one gets something new."""
+
+    def __init__(self, home: Path) -> None:
+        self._path = home / WRITTEN_FILE
+        self._failed = False
+
+    def read(self) -> Iterator[tuple[str, int, int]]:
+        """Yield server, hash and labels of each text. A line that cannot be read is left out."""
+        try:
+            lines = read_trusted(self._path, LARGEST_TRAIL_FILE).splitlines()
+        except FileNotFoundError:
+            return
+        except (ConfigurationError, OSError) as error:
+            log.warning("the texts that servers were given cannot be read: %s", error)
+            return
+        for line in lines:
+            with contextlib.suppress(msgspec.DecodeError):  # cut by a crash
+                found = msgspec.json.decode(line, type=WrittenLine)
+                yield from ((found.server, text, found.labels) for text in found.texts)
+
+    def add(self, new: list[tuple[str, int, int]]) -> None:
+        """Append the texts of one call."""
+        server, _, labels = new[0]
+        line = msgspec.json.encode(WrittenLine(server, labels, [text for _, text, _ in new])) + b"\n"
+        self._append(line, os.O_APPEND)
+
+    def write(self, texts: Iterable[tuple[str, int, int]]) -> None:
+        """Write all texts, in place of the file. Without one, there is no file."""
+        found: dict[tuple[str, int], list[int]] = {}
+        for server, text, labels in texts:
+            found.setdefault((server, labels), []).append(text)
+        lines = [msgspec.json.encode(WrittenLine(*key, each)) + b"\n" for key, each in found.items()]
+        if lines:
+            self._append(b"".join(lines), os.O_TRUNC)
+
+    def _append(self, body: bytes, flag: int) -> None:
+        try:
+            with open(os.open(self._path, _FLAGS | flag, 0o600), "wb") as file:
+                file.write(body)
+            self._failed = False
+        except OSError as error:
+            if not self._failed:
+                log.warning("the texts that servers were given cannot be written: %s", error)
+            self._failed = True
+
+
 LEAST_ROOM = 1 << 20
 """Bytes that are appended before the file is written again."""
 
 LARGEST_TRAIL_FILE = 32 << 20
 """Bytes of a file that is read. A larger one is none of ours."""
-
-
-_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class TrailLine(msgspec.Struct, frozen=True, omit_defaults=True):

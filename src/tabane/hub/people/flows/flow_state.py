@@ -10,9 +10,9 @@ from pathlib import Path
 from tabane.catalog.gateway import Gateway
 from tabane.errors import ReadError
 from tabane.guard.flows.flow_rule import FlowPolicy, FlowRule
-from tabane.guard.flows.trails import Trail, TrailKey, Trails
+from tabane.guard.flows.trails import Trail, TrailKey, Trails, WrittenTexts
 from tabane.hub.people.flows import TRAIL_FILE
-from tabane.hub.people.flows.flow_files import PairFile, TrailFile
+from tabane.hub.people.flows.flow_files import PairFile, TrailFile, WrittenFile
 from tabane.hub.people.flows.labels import TargetLabels
 
 log = logging.getLogger(__name__)
@@ -28,6 +28,7 @@ class FlowState:
         self._home, self._changed = home, changed
         self.labels, self.pairs = TargetLabels(gateway), PairFile(home)
         self._file: TrailFile | None = None
+        self._written = WrittenFile(home)
         self._rule: FlowRule | None = None
 
     def rule(self, policy: FlowPolicy) -> FlowRule:
@@ -42,7 +43,14 @@ class FlowState:
                 file.add(trail, trails)
                 self._changed()
 
-            self._rule = FlowRule(policy, trails, self.labels, self.pairs.of, grown, _url_sent)
+            written = WrittenTexts()
+            for each in self._written.read():
+                written.restore(*each)
+            self._written.write(written)
+            written.grown = self._written.add
+            self._rule = FlowRule(
+                policy, trails, self.labels, self.pairs.of, grown, _url_sent, self.labels.roles, written
+            )
         return self._rule
 
     def apply(self, policy: FlowPolicy) -> None:

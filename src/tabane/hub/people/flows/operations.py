@@ -50,7 +50,8 @@ class FlowOperations:
         reason = flow_reason(
             finding, target.name, key.holder, fetches=target.name in FETCHING and bool(arguments)
         ).render(caller.lang)
-        why = {"rule": finding.rule, "pairs": list(finding.pairs), "reason": reason}
+        targets = [msgspec.structs.asdict(target) for target in finding.targets]
+        why = {"rule": finding.rule, "pairs": list(finding.pairs), "targets": targets, "reason": reason}
         return {**found, "outcome": finding.action, "trail": row, **why}
 
     async def labels(self, caller: Caller, params: ListFlowLabels) -> dict[str, Any]:
@@ -90,18 +91,20 @@ class FlowOperations:
             ) from None
 
     async def allow(self, caller: Caller, params: FlowPair) -> dict[str, Any]:
-        """Allow a pair for a holder. Raises BadArguments and StoreError."""
+        """Allow a tool with a target, or a pair, for a holder. Raises BadArguments and StoreError."""
         read, arrow, called = params.pair.partition(">")
         if not (read and arrow and called) or ">" in called:
             raise BadArguments(
                 say(
-                    "pair: {pair} is not a pair. Write what was read, > and what may be called, such as "
-                    "mail>slack. List pairs with: tabane policy trails",
+                    "pair: {pair} is not a pair. Write a tool, > and what it may reach, such as "
+                    "mail__send_email>bob@example.com, or a server that was read, > and a server that may be "
+                    "called. List what is allowed with: tabane policy trails",
                     pair=params.pair,
                 ),
                 "pair",
             )
-        return {"pair": params.pair, "changed": self._flows.state().pairs.allow(params.holder, params.pair)}
+        pair = params.pair if self._flows.has_server(called) else f"{read}>{called.lower()}"
+        return {"pair": pair, "changed": self._flows.state().pairs.allow(params.holder, pair)}
 
     async def disallow(self, caller: Caller, params: FlowPair) -> dict[str, Any]:
         """Ask again about a pair. Raises StoreError."""

@@ -18,7 +18,8 @@ Pair = Annotated[
     Meta(
         min_length=3,
         max_length=512,
-        description="What was read, and what may be called after it, such as web>mail.",
+        description="A tool and what it may reach, such as mail__send>bob@example.com or mail__send>*, or a "
+        "server that was read and a server that may be called after it, such as web>mail.",
     ),
 ]
 
@@ -56,7 +57,7 @@ class FlowTrails(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FlowPair(Struct, frozen=True, forbid_unknown_fields=True):
-    """A pair ``read>called`` of a holder."""
+    """A tool with a target, or a pair ``read>called``, of a holder."""
 
     pair: Pair
     holder: Holder = "local"
@@ -75,7 +76,7 @@ _OPERATIONS = (
         ListFlowLabels, "hub.people.flows.operations:FlowOperations.labels", privilege=Privilege.READ,
     ),
     Operation(
-        "list_flow_trails", "What clients have read in the last 30 minutes, and the allowed pairs.",
+        "list_flow_trails", "What clients have read in the last 30 minutes, and what is allowed.",
         FlowTrails, "hub.people.flows.operations:FlowOperations.trails", privilege=Privilege.READ,
     ),
     Operation(
@@ -83,7 +84,7 @@ _OPERATIONS = (
         FlowTrails, "hub.people.flows.operations:FlowOperations.forget",
     ),
     Operation(
-        "allow_flow", "Let calls of a server or source begin after another was read.",
+        "allow_flow", "Let a tool reach a recipient, or calls of a server begin after another was read.",
         FlowPair, "hub.people.flows.operations:FlowOperations.allow",
     ),
     Operation(

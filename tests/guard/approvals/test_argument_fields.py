@@ -1,4 +1,4 @@
-"""Arguments as fields: whole, in their budget, with nothing hidden, whatever somebody wrote."""
+"""Arguments as fields: recipients first, in their budget, with nothing hidden, whatever somebody wrote."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tabane.web.argument_fields import Budget, ShownArguments, shown_arguments
+from tabane.guard.approvals.argument_fields import Budget, ShownArguments, shown_arguments
+from tabane.guard.flows.tool_roles import role_of_parameter
 from tests.harness.patience import assert_in_proportion
 
 LARGE = Budget(100_000, 400)
@@ -22,20 +23,79 @@ SCHEMA = {
 
 
 def shown(value: Any, budget: Budget = LARGE, schema: object = SCHEMA) -> ShownArguments:
-    return shown_arguments(value if isinstance(value, str) else json.dumps(value), schema, budget)
+    text = value if isinstance(value, str) else json.dumps(value)
+    return shown_arguments(text, schema, budget, role_of_parameter)
 
 
 def test_fields_have_their_own_names_and_quote_what_the_server_says() -> None:
     found = shown({"to": "ada@example.com", "options": {"when": "now"}, "body": "Dear Ada,\nhello", "n": 3})
-    assert [(each.path, each.depth, each.kind, each.text, each.title) for each in found.fields] == [
-        ("to", 0, "mail", "ada@example.com", "Recipient"),
-        ("options", 0, "group", "", ""),
-        ("options.when", 1, "text", "now", "Time"),
-        ("body", 0, "long", "Dear Ada,\nhello", ""),
-        ("n", 0, "value", "3", ""),
+    assert [(each.name, each.kind, each.text, each.title) for each in found.fields] == [
+        ("to", "mail", "ada@example.com", "Recipient"),
+        ("options.when", "text", "now", "Time"),
+        ("n", "value", "3", ""),
+        ("body", "long", "Dear Ada,\nhello", ""),
     ]
     assert "\n" not in found.fields[0].said
     assert found.whole
+
+
+def names(value: Any, budget: Budget = LARGE) -> list[str]:
+    return [each.name for each in shown(value, budget).fields]
+
+
+def test_who_gets_it_comes_first_and_the_longest_texts_last() -> None:
+    call = {
+        "body": "x" * 300, "from": "me@example.com", "subject": "Hi", "priority": 1, "file_path": "/tmp/a",
+        "message": {"toRecipients": [{"address": "ada@example.com"}], "text": "one\ntwo"},
+        "amount": 12, "remark": "see https://a.example", "backup": "eve@example.net", "bcc": ["a@b.example"],
+    }  # fmt: skip
+    assert names(call) == [
+        "message.toRecipients.1.address", "backup", "bcc", "file_path", "amount", "subject", "from",
+        "priority", "remark", "body", "message.text",
+    ]  # fmt: skip
+
+
+def test_no_long_text_takes_the_budget_of_a_recipient() -> None:
+    call = {"body": "x" * 5_000, **{f"f{number}": "y" for number in range(50)}, "to": "eve@example.net"}
+    found = shown(call, Budget(300, 4))
+    assert (found.fields[0].name, found.fields[0].text) == ("to", "eve@example.net")
+    assert (found.cut, found.more) == (0, 48)
+
+
+def test_a_name_with_dots_is_no_path() -> None:
+    assert names({"a.b": 1, "a": {"b": 2}}) == ['"a.b"', "a.b"]
+
+
+def test_short_lists_are_on_one_line_unless_commas_would_join_them() -> None:
+    found = shown({"to": ["a@b.example", "c@d.example"], "cc": ["Ada, a@b.example", "c@d.example"]})
+    assert [each.text for each in found.fields] == [
+        "a@b.example, c@d.example",
+        "Ada, a@b.example\nc@d.example",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "words", "lookalike"),
+    [
+        pytest.param("ada@ex\u0430mple.com", "is not ada@example.com", True, id="Cyrillic host"),
+        pytest.param("\u0430da@example.com", "is not ada@example.com", True, id="Cyrillic name"),
+        pytest.param("https://\u0430pple.com/x", "xn--pple-43d.com", True, id="link"),
+        pytest.param("mail ada@xn--pple-43d.com, now", "is not ada@apple.com", True, id="in ASCII"),
+        pytest.param("https://日本語.jp/", "xn--wgv71a119e.jp", False, id="Japanese"),
+        pytest.param("xn--wgv71a119e.jp", "日本語.jp", False, id="Japanese in ASCII"),
+        pytest.param("#営業 と https://a.example/営業", "", False, id="ASCII host"),
+        pytest.param("https://bank.example@evil.example/x", "is evil.example: what", True, id="user name"),
+        pytest.param("see https://a.example, or ada@example.com", "", False, id="link and address"),
+        pytest.param("https://a.example/@ada", "", False, id="path with a name"),
+        pytest.param("ada@example.com", "", False, id="ASCII"),
+    ],
+)
+def test_an_address_is_told_in_its_other_form(value: str, words: str, lookalike: bool) -> None:
+    found = shown({"to": value})
+    told = " ".join(str(note) for note in found.fields[0].notes)
+    assert words in told
+    assert bool(words) == bool(told)
+    assert found.lookalike == lookalike
 
 
 @pytest.mark.parametrize(
@@ -101,7 +161,7 @@ def test_what_exceeds_the_budget_is_counted(value: Any, cut: int, more: int) -> 
 def test_deep_nesting_is_shown_as_text(depth: int) -> None:
     found = shown('{"a":' * depth + "1" + "}" * depth)
     assert found.fields or found.raw
-    assert all(each.depth < 7 for each in found.fields)
+    assert all(each.name.count(".") < 6 for each in found.fields)
 
 
 def test_the_beginning_of_long_arguments_is_shown_as_fields() -> None:

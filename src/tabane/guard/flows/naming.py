@@ -1,0 +1,608 @@
+"""Where the target of a call was named: by the user's own words, in a record, or only in a text of others.
+
+A trail keeps the texts that it was given and has read, as bytes. They are looked at only when a call may have
+to be asked about. A record is a JSON object that a listing tool returned: the service wrote its fields, and
+the author of the record wrote the texts in it. Whoever sends a mail chooses its ``From`` and ``Cc``, so an
+address in a record belongs to the record's author.
+"""
+
+from __future__ import annotations
+
+import base64
+import codecs
+import contextlib
+import re
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+import msgspec
+
+from tabane.guard.flows.addresses import SPELLING, unescaped
+from tabane.guard.flows.targets import Target, folded, mails_in
+
+LONGEST_READ = 1 << 17
+"""Bytes of texts of others that a trail keeps. If there are more, what is named nowhere is asked about."""
+
+LONGEST_OWN, LONGEST_SAID = 1 << 16, 1 << 15
+"""Bytes of the user's own texts that a trail keeps, and of what a client gave to tools."""
+
+MOST_FIELDS = 20_000
+"""Fields of records in one result. The rest is taken for text."""
+
+TextRole = Literal["said", "own", "written", "later", "others"]
+"""``said``: given before anything untrusted was read. ``own``: read before that from another source.
+``written`` and ``later``: the same after something untrusted was read. ``others``: untrusted."""
+
+
+_ROOM: dict[TextRole, int] = {
+    "said": LONGEST_SAID, "own": LONGEST_OWN, "written": LONGEST_SAID, "later": LONGEST_OWN,
+    "others": LONGEST_READ,
+}  # fmt: skip
+
+
+class KeptText(NamedTuple):
+    """A text with the source and tool that returned it. ``listing``: its JSON objects are records."""
+
+    role: TextRole
+    body: bytes
+    source: str = ""
+    tool: str = ""
+    listing: bool = False
+    public: bool = False
+    """A text of a source that is not its reader's own, such as a list of hotels, or may be an echo."""
+
+    homes: tuple[str, ...] = ()
+    """Hosts of the pages that it is from. Whoever reads a page does not mean to send something there."""
+
+
+class TrailTexts:
+    """The texts of a trail. ``whole``: False if something untrusted is not among them any more.
+
+    ``echoes_known``: False if something written after it is not among them.
+    """
+
+    __slots__ = ("_sizes", "echoes_known", "kept", "version", "whole")
+
+    def __init__(self) -> None:
+        self.kept: list[KeptText] = []
+        self.whole = self.echoes_known = True
+        self.version = 0
+        self._sizes = dict.fromkeys(_ROOM, 0)
+
+    def add(self, text: KeptText) -> int:
+        """Keep a text as far as there is room. Return the bytes that were added."""
+        role, size = text.role, len(text.body)
+        used = self._sizes[role]
+        room = _ROOM[role] - used
+        if size > room:
+            if role in ("others", "later"):
+                self.whole = False
+            elif role == "written" and self.echoes_known:
+                # From now on, a later text may repeat something that is not known any more.
+                self.echoes_known = False
+                self.version += 1
+            if room <= 0:
+                return 0
+            text, size = text._replace(body=text.body[:room]), room
+        self._sizes[role] = used + size
+        self.kept.append(text)
+        self.version += 1
+        return size
+
+    def is_full(self, role: TextRole) -> bool:
+        """Return whether there is no room for another text of that role."""
+        return self._sizes[role] >= _ROOM[role]
+
+    @property
+    def size(self) -> int:
+        """The bytes that are kept."""
+        return sum(self._sizes.values())
+
+    def drop(self) -> int:
+        """Forget all texts, to make room. Return their bytes."""
+        size = self.size
+        self.whole = self.whole and not self._sizes["others"]
+        self.kept = []
+        self._sizes = dict.fromkeys(_ROOM, 0)
+        self.version += 1
+        return size
+
+
+# -- records -----------------------------------------------------------------------------------------
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_AUTHORS = _words(
+    "user username 差出人 送信者 送信元 作成者 主催者 投稿者 "
+    "from sender author owner organizer organiser creator createdby created_by postedby posted_by "
+    "sentby sent_by submitter reporter uploader uploadedby uploaded_by sharedby shared_by fromaddress "
+    "from_address replyto reply_to invitedby invited_by requester debtor payer"
+)
+_RELATIONS = _words(
+    "to cc bcc recipient recipients participant participants attendee attendees invitee invitees guest "
+    "guests member members beneficiary payee creditor iban account accountnumber account_number "
+    "shared_with sharedwith collaborators assignee assignees 参加者 出席者 宛先 受信者 受取人 招待者 共有相手"
+)
+"""Fields that say whom the reader has to do with. An ``email`` may be that of whoever filled in a form."""
+
+_IDENTITIES = (
+    _AUTHORS
+    | _RELATIONS
+    | _words(
+        "to cc bcc recipient recipients participant participants attendee attendees invitee invitees guest "
+        "guests user users username login handle nick display_name displayname real_name name channel "
+        "channels room group members member email emails mail address phone iban account accountnumber "
+        "account_number beneficiary payee creditor shared_with sharedwith collaborators assignee assignees "
+        "id _id id_ uid uuid key number sha filename file path hotel restaurant company airline city"
+    )
+)
+
+_ME = _words("me self you 私 自分")
+_LONGEST_FIELD, _LONGEST_NAME = 200, 60
+_NAMED_ID = re.compile(r"(?:_|(?<=[a-z]))(?:[iI][dD]s?)$")
+
+_LISTS = re.compile(
+    r"list|search|find|query|\ball\b|recent|unread|received|sent|inbox|history|scheduled|upcoming"
+    r"|[a-z]{3,}(?<!s)s(?:$|_)",
+    re.IGNORECASE,
+)
+_SINGLE = re.compile(
+    r"webpage|page|url|fetch|document|content|attachment|scrape|crawl|browse|readme|gist|download"
+    r"|(?:read|get|open|show|cat)_?(?:\w+_)?file(?:$|_)|file_?(?:text|by)|body|text|raw",
+    re.IGNORECASE,
+)
+_SENT = re.compile(r"(?:^|_)(?:sent|outbox)(?:$|_)(?!to|by)", re.IGNORECASE)
+_SELF = re.compile(r"who_?am_?i|user_?info|_me$|^me$|self|current_user|iban|own_?account", re.IGNORECASE)
+
+
+def lists_records(tool: str) -> bool:
+    """Return whether a tool of this name lists records, and does not return a text that somebody wrote."""
+    return _LISTS.search(tool) is not None and _SINGLE.search(tool) is None
+
+
+class Field(NamedTuple):
+    """A field of a record, with who wrote the record: nobody, its reader, or somebody else.
+
+    ``relates``: the field says whom the reader has to do with. ``authors`` are their names, folded.
+    """
+
+    author: Literal["none", "self", "other"]
+    relates: bool
+    authors: tuple[str, ...]
+    source: str
+    tool: str
+
+
+class _Parsed:
+    """One result, taken apart into its fields and its texts."""
+
+    def __init__(self, text: KeptText, own: frozenset[str]) -> None:
+        self.texts: list[str] = []
+        self.fields: dict[str, list[Field]] = {}
+        self._text, self._own, self._count = text, own, 0
+        self._sent = _SENT.search(text.tool) is not None
+        try:
+            found = msgspec.json.decode(text.body)
+        except (msgspec.DecodeError, ValueError, RecursionError):
+            self.texts.append(unescaped(text.body.decode("utf-8", "ignore")))
+            return
+        self._take_result(found)
+
+    def _take_result(self, found: Any) -> None:
+        if not isinstance(found, dict) or not isinstance(found.get("content"), list):
+            self._walk(found, "", (), 0, listing=self._text.listing)
+            return
+        structured = found.get("structuredContent")
+        if structured is not None:
+            self._walk(structured, "", (), 0, listing=self._text.listing)
+        for block in found["content"]:
+            text = block.get("text") if isinstance(block, dict) else None
+            if not isinstance(text, str):
+                self._walk(block, "", (), 0, listing=False)
+                continue
+            decoded: Any = None
+            if text[:1] in "[{":
+                with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
+                    decoded = msgspec.json.decode(text)
+            if decoded is None:
+                self.texts.append(text)
+            elif structured is None or decoded not in (structured, _only_value(structured)):
+                self._walk(decoded, "", (), 0, listing=self._text.listing)
+
+    def _walk(self, value: Any, name: str, authors: tuple[str, ...], depth: int, *, listing: bool) -> None:
+        self._count += 1
+        if isinstance(value, dict | list) and (self._count > MOST_FIELDS or depth > 16):
+            self.texts.append(str(value)[:LONGEST_READ])
+        elif isinstance(value, dict):
+            named = tuple(
+                folded(each)
+                for key, given in value.items()
+                if key.lower() in _AUTHORS
+                for each in _strings(given)
+            )
+            authors = named or authors
+            for key, each in value.items():
+                lower = key.lower()
+                if isinstance(each, dict | list):
+                    if listing and isinstance(each, dict) and lower not in _IDENTITIES:
+                        self._note(key, name, authors)  # objects by name
+                    inner = lower if lower in _IDENTITIES else name or lower
+                    self._walk(each, inner, authors, depth + 1, listing=listing)
+                else:
+                    is_named = lower in _IDENTITIES or _NAMED_ID.search(key) is not None
+                    within = name if lower in ("value", "address", "email", "id") and name else ""
+                    self._leaf(each, within or (lower if is_named else ""), authors, listing=listing)
+        elif isinstance(value, list):
+            for each in value:
+                if isinstance(each, dict | list):
+                    self._walk(each, name, authors, depth + 1, listing=listing)
+                else:
+                    bare = not authors and depth < 2 and isinstance(each, str) and len(each) <= _LONGEST_NAME
+                    kind = name if name in _IDENTITIES else "name" if bare else ""
+                    self._leaf(each, kind, authors, listing=listing)
+        else:
+            self._leaf(value, "", authors, listing=listing)
+
+    def _leaf(self, value: Any, kind: str, authors: tuple[str, ...], *, listing: bool) -> None:
+        if isinstance(value, bool) or value is None:
+            return
+        text = value if isinstance(value, str) else str(value)
+        if not listing or not kind or len(text) > _LONGEST_FIELD or "\n" in text:
+            self.texts.append(text)
+            return
+        if kind not in _RELATIONS and (len(text) > _LONGEST_NAME or text.count(" ") > 5):
+            self.texts.append(text)  # a name can hold an order
+        self._note(text, kind, authors)
+
+    def _note(self, text: str, kind: str, authors: tuple[str, ...]) -> None:
+        author: Literal["none", "self", "other"] = "none"
+        if authors:
+            is_own = all(
+                each in _ME or each in self._own or set(mails_in(each)) & self._own for each in authors
+            )
+            author = "self" if is_own or self._sent else "other"
+        field = Field(author, kind in _RELATIONS, authors, self._text.source, self._text.tool)
+        value = folded(text)
+        self.fields.setdefault(value, []).append(field)
+        for address in mails_in(value):
+            if address != value:
+                self.fields.setdefault(address, []).append(field)
+
+
+def _only_value(structured: Any) -> Any:
+    """Return what a structured result holds under its only name, as servers wrap lists."""
+    return next(iter(structured.values())) if isinstance(structured, dict) and len(structured) == 1 else None
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for each in value.values():
+            if isinstance(each, dict | str):
+                yield from _strings(each)
+
+
+# -- comparing ---------------------------------------------------------------------------------------
+
+_NOT_ALNUM = bytes(byte for byte in range(128) if not chr(byte).isalnum())
+_ALNUM_OR_SPACE = bytes(byte if byte > 127 or chr(byte).isalnum() else 32 for byte in range(256))
+_SPOKEN = _words(
+    "dot point period full stop at hyphen dash minus underscore slash colon plus followed by then and space"
+)
+_SPOKEN_UNSPACED = ("ドット", "アットマーク", "アット", "ハイフン", "点")
+_TOKEN = re.compile(r"[A-Za-z0-9+/_-]{12,400}={0,2}")
+_HEX_PAIRS = re.compile(r"(?<![0-9A-Za-z])(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[ ,:]?){8,200}(?![0-9A-Za-z])")
+_MOST_TOKENS = 300
+_NATO = (
+    {"x": "x"}
+    | {word: word[0] for word in SPELLING if word not in ("dot", "dash")}
+    | {
+        word: str(digit)
+        for digit, word in enumerate(
+            ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+        )
+    }
+)
+_REPEATED = {"double": "<", "triple": "="}
+_COMMON = _words(
+    "gmail googlemail hotmail outlook yahoo icloud live proton protonmail mail email info support team "
+    "office admin contact hello sales service help noreply reply news example test http https html www "
+    "com net org github gitlab google docs drive slack discord index main home page user users file "
+    "files document documents data report readme notes note text send message important meeting please "
+    "your from with this that"
+)
+_ALNUM = re.compile(r"[^\W_]+")
+_LEAST_RUN = 8
+"""Characters of an account that are looked for on their own: it may be given in parts."""
+
+
+def compact(text: str) -> str:
+    """Return the letters and digits of a folded text, without anything between them."""
+    if text.isascii():
+        return text.encode().translate(None, _NOT_ALNUM).decode()
+    return "".join(_ALNUM.findall(text))
+
+
+class TargetNaming(NamedTuple):
+    """Where a target was named, if a person has to be asked about it. See :class:`JudgedTarget`."""
+
+    naming: Literal["text", "record", "disguised", "nowhere"]
+    source: str = ""
+    tool: str = ""
+
+
+class TrailNames:
+    """The texts of trails, ready to be compared with targets. ``sources`` are the private sources read."""
+
+    def __init__(self, texts: list[TrailTexts], private: frozenset[str]) -> None:
+        self.whole = all(each.whole for each in texts)
+        echoes = all(each.echoes_known for each in texts)
+        self.private = private
+        self._known: list[str] = []
+        self._public: list[str] = []
+        self._later: list[tuple[int, str, bool]] = []
+        self._written: list[tuple[int, str]] = []
+        others: list[tuple[int, KeptText]] = []
+        own: set[str] = set()
+        for number, text in enumerate(each for trail in texts for each in trail.kept):
+            if text.role == "others":
+                others.append((number, text))
+                continue
+            read = folded(unescaped(text.body.decode("utf-8", "ignore")))
+            if text.role == "written":
+                self._written.append((number, read))
+            elif text.role == "later":
+                self._later.append((number, read, text.public or not echoes))
+            else:
+                (self._public if text.public else self._known).append(read)
+            if text.role == "own" and _SELF.search(text.tool):
+                own.update(mails_in(read))
+                own.update(re.findall(r"\b[a-z]{2}\d{2}[a-z0-9]{10,30}\b", read))
+        self._own = frozenset(own)
+        self._texts: list[tuple[str, KeptText]] = []
+        self._fields: dict[str, list[Field]] = {}
+        self._raw: list[str] = []
+        self._before: list[tuple[int, str, str, KeptText]] = []
+        for number, text in others:
+            parsed = _Parsed(text, self._own)
+            whole = "\n".join(parsed.texts)
+            self._raw.append(whole)
+            self._texts.append((folded(whole), text))
+            if len(texts) == 1:  # then the order is known
+                self._before.append((number, " ".join(parsed.fields), *self._texts[-1]))
+            for value, fields in parsed.fields.items():
+                self._fields.setdefault(value, []).extend(fields)
+        self._homes = {host.removeprefix("www."): text for _, text in others for host in text.homes}
+        self._compact: list[tuple[str, KeptText]] | None = None
+
+    # -- known ---------------------------------------------------------------------------------------
+
+    def knows(self, target: Target, *, deletes: bool, leaves: bool) -> bool:
+        """Return whether the user's own words or sources named a target.
+
+        What is deleted, booked or changed has to be named before anything untrusted was read.
+        """
+        value = folded(target.value)
+        if target.kind in ("user", "channel", "value", "program"):
+            # A client asks about all hotels of a list, and not because its user wants each of them.
+            listed = self._stands_in_own(value, self._public) and any(
+                _stands_in(value, text) for text, _ in self._texts
+            )
+            return not listed and self._has(value, later=leaves)
+        if value in self._own:
+            return True
+        if target.kind != "host":
+            if self._has(value, later=not deletes) or self._stands_in_own(value, self._public):
+                return True
+            return target.kind in ("address", "account") and self._was_given_first(target, value)
+        name = target.name
+        host = name.partition("/")[0]
+        if host in self._homes:
+            return target.inside and self._has(name)  # a link to what the user had opened
+        if self._has(name):
+            return True
+        if host == name or not self._has(host):
+            return False
+        # Many share a site: another address of it that a text of others names is theirs.
+        return not any(name in text for text, _ in self._texts)
+
+    def _has(self, value: str, *, later: bool = True) -> bool:
+        if not value:
+            return False
+        if self._stands_in_own(value, self._known):
+            return True
+        for number, text, public in self._later if later else ():
+            if not public and self._stands_in_own(value, [text]):
+                bare = compact(value)
+                return not any(
+                    bare in compact(written) for place, written in self._written if place <= number
+                )
+        return False
+
+    def _was_given_first(self, target: Target, value: str) -> bool:
+        """Return whether a client gave it to a tool when no text of others had named it, so its user did."""
+        number = next((place for place, text in self._written if self._stands_in_own(value, [text])), None)
+        if number is None or not self._before or not self.whole:
+            return False
+        earlier = [each for each in self._before if each[0] < number]
+        if any(value in fields or value in text for _, fields, text, _ in earlier):
+            return False
+        return self._disguised(target, value, {id(origin) for *_, origin in earlier}) is None
+
+    @staticmethod
+    def _stands_in_own(value: str, texts: list[str]) -> bool:
+        """Return whether a text names exactly this, and not something longer that holds it."""
+        found = [text for text in texts if value in text]
+        if not found:
+            return False
+        pattern = re.compile(rf"(?<![\w@+-])(?<!\w\.){re.escape(value)}(?![\w@-]|\.\w)")
+        return any(map(pattern.search, found))
+
+    # -- asked about ------------------------------------------------------------------------------------
+
+    def find(
+        self, target: Target, sink: str, *, deletes: bool, leaves: bool, clean: bool
+    ) -> TargetNaming | None:
+        """Return where a target was named that is not known; None if it may pass.
+
+        ``sink`` is the server of the call. ``deletes``: it is to be deleted. ``leaves``: the call sends
+        something away. ``clean``: its texts hold no address that is asked about.
+        """
+        value = folded(target.value)
+        names = {value, target.name} if target.kind == "host" else {value}
+        fields = [field for name in names for field in self._fields.get(name, ())]
+        if not leaves and self._stands_in_own(value, [text for _, text, _ in self._later]):
+            return TargetNaming("nowhere")  # it was looked up afterwards: a text of others may describe it
+        if target.kind in ("id", "value", "path", "user") or (not leaves and target.kind == "channel"):
+            for text, origin in self._texts:  # whoever praises a hotel may want it to be booked
+                if not target.inside and _stands_in(value, text):
+                    return TargetNaming("text", origin.source, origin.tool)
+        if fields and not target.inside:
+            asked = self._asked_field(target, fields, sink, deletes=deletes, leaves=leaves, clean=clean)
+            return TargetNaming("record", asked.source, asked.tool) if asked is not None else None
+        if any(map(_is_own, fields)):
+            return None
+        if target.kind == "host" and (home := self._homes.get(target.name.partition("/")[0])) is not None:
+            return TargetNaming("record", home.source, home.tool)
+        for text, origin in self._texts:
+            if any(_stands_in(name, text) for name in names):
+                return TargetNaming("text", origin.source, origin.tool)
+        if fields:
+            return (
+                None if target.kind == "address" else TargetNaming("record", fields[0].source, fields[0].tool)
+            )
+        if (hidden := self._disguised(target, value)) is not None:
+            return TargetNaming("disguised", hidden.source, hidden.tool)
+        return None if self.whole or target.inside else TargetNaming("nowhere")
+
+    def _asked_field(
+        self, target: Target, fields: list[Field], sink: str, *, deletes: bool, leaves: bool, clean: bool
+    ) -> Field | None:
+        """Return the field because of which a target is asked about; None if it may pass."""
+        if deletes:
+            return fields[0]
+        if target.kind == "id":  # an answer goes to the author
+            known = leaves and all(field.authors and self._knows_author(field.authors) for field in fields)
+            return None if known else fields[0]
+        if target.kind in ("user", "channel"):
+            if not leaves:
+                return next((field for field in fields if field.author == "other"), None)
+            inner = all(field.source == sink for field in fields) and not self.private - {sink}
+            return None if inner and clean else fields[0]
+        if target.kind in ("value", "path"):
+            return fields[0] if leaves else next((each for each in fields if each.author == "other"), None)
+        return None if any(map(_is_own, fields)) else fields[0]
+
+    def _knows_author(self, authors: tuple[str, ...]) -> bool:
+        """Return whether the user named the author of a record: by each of its addresses, if it has any."""
+        return all(map(self._has, mails_in(" ".join(authors)) or authors))
+
+    def _disguised(self, target: Target, value: str, among: set[int] | None = None) -> KeptText | None:
+        """Return the text of others that names a target in other words; one ``among`` these, if given."""
+        bare = compact(target.name if target.kind == "host" else value)
+        if len(bare) < 4:
+            return None
+        turned = {bare, bare[::-1], codecs.encode(bare, "rot13")}
+        if target.kind == "account" and len(bare) > _LEAST_RUN:
+            turned |= {bare[start : start + _LEAST_RUN] for start in range(len(bare) - _LEAST_RUN + 1)}
+        parts = () if target.inside else _telling_parts(target, value)
+        for spelling, source in self._compacted():
+            if (among is None or id(source) in among) and any(each in spelling for each in turned):
+                return source
+        # A name such as lock.front is one word of a machine for several of a person.
+        enough = any if target.kind in ("value", "id") and " " not in value else all
+        for text, origin in self._texts if parts else ():
+            if among is not None and id(origin) not in among:
+                continue
+            if enough(_stands_in(part, text) for part in parts):
+                return origin
+        return None
+
+    def _compacted(self) -> list[tuple[str, KeptText]]:
+        """Return the texts of others in the spellings in which an address can be hidden."""
+        if self._compact is None:
+            self._compact = [
+                (spelling, origin)
+                for (text, origin), raw in zip(self._texts, self._raw, strict=True)
+                for spelling in _spellings(text, raw)
+            ]
+        return self._compact
+
+
+def _is_own(field: Field) -> bool:
+    """Return whether a field names somebody whom its reader has to do with, and nobody else wrote it."""
+    return field.author == "self" or (field.author == "none" and field.relates)
+
+
+def _stands_in(value: str, text: str) -> bool:
+    """Return whether a text names a value; a short one as a word of its own."""
+    if value not in text:
+        return False
+    if len(value) > 8:
+        return True
+    return re.search(rf"(?<![^\W_]){re.escape(value)}(?![^\W_])", text) is not None
+
+
+def _telling_parts(target: Target, value: str) -> tuple[str, ...]:
+    """Return the parts of a target that name it if a text has all of them."""
+    if target.kind == "address":
+        local, _, domain = value.partition("@")
+        owner = domain.rpartition(".")[0].rpartition(".")[2]
+        parts = tuple(word for word in _ALNUM.findall(local) if len(word) > 2)
+        return (owner, *parts) if owner not in _COMMON or any(len(part) > 3 for part in parts) else ()
+    if target.kind == "host":
+        words = [target.name.partition("/")[0].rpartition(".")[0].rpartition(".")[2]]
+    elif target.kind == "path":
+        words = [value.rpartition("/")[2]]
+    elif target.kind in ("value", "id", "program"):
+        words = _ALNUM.findall(value)
+    else:
+        return ()
+    parts = tuple(word for word in words if len(word) > 2 and word not in _COMMON)
+    return parts if any(len(part) > 3 for part in parts) else ()
+
+
+def _spellings(text: str, raw: str) -> Iterator[str]:
+    """Yield the letters and digits of a text, read in each way that hides an address."""
+    ascii_words = text.encode().translate(_ALNUM_OR_SPACE).decode().split() if text.isascii() else None
+    words = ascii_words if ascii_words is not None else _ALNUM.findall(text)
+    yield "".join(words)
+    spoken = "".join([word for word in words if word not in _SPOKEN])
+    if not text.isascii():
+        for term in _SPOKEN_UNSPACED:
+            spoken = spoken.replace(term, "")
+    yield spoken
+    if len(_NATO.keys() & words) > 2:
+        spelled = [_NATO.get(word, _REPEATED.get(word, "")) for word in words]
+        yield re.sub(r"([<=])(.)", lambda found: found[2] * (2 if found[1] == "<" else 3), "".join(spelled))
+    decoded = list(_decoded(raw))
+    if decoded:
+        yield " ".join(decoded)
+
+
+def _decoded(raw: str) -> Iterator[str]:
+    """Yield what encoded pieces of a text mean, without what stands between letters and digits."""
+    for count, found in enumerate(_TOKEN.finditer(raw)):
+        if count >= _MOST_TOKENS:
+            return
+        token = found[0]
+        if token.isalpha() and (token.islower() or token[1:].islower()):
+            continue
+        alone = token.isupper() and not token[0].isdigit()  # base32 has capitals alone
+        for decode in (base64.urlsafe_b64decode, base64.b32decode)[: 2 if alone else 1]:
+            body = token.rstrip("=").replace("+", "-").replace("/", "_")
+            with contextlib.suppress(ValueError):
+                yield compact(
+                    folded(
+                        decode(
+                            body + "=" * (-len(body) % 8 if decode is base64.b32decode else -len(body) % 4)
+                        ).decode()
+                    )
+                )
+    for found in _HEX_PAIRS.finditer(raw[:LONGEST_READ]):
+        with contextlib.suppress(ValueError):
+            yield compact(folded(bytes.fromhex(re.sub(r"0x|\\x|[%,:\s]", "", found[0])).decode()))
