@@ -25,6 +25,10 @@ _PAIR = lazy_pattern(
 )
 
 
+_BLOCK = lazy_pattern(
+    r"\b(?:variable|output|secret|resource|ephemeral)\s{1,4}\"([^\"\n]{1,80})\"[^{}\n]{0,80}\{[^{}]{0,400}?"
+    r"\b(?:default|value)\s{0,20}=\s{0,4}\"([^\"\n]{1,400})\""
+)
 _INSERT = lazy_pattern(
     r"(?i)\(([^()]{1,500})\)\s{1,10}values?\s{0,10}((?:\([^()]{1,2000}\)[\s,]{0,10}){1,100})"
 )
@@ -42,6 +46,8 @@ def secrets_of_tables(text: str, low: str, names: SecretNames) -> Iterator[Span]
         yield from _markup(text, names)
     if "name=" in low:
         yield from (found.span(2) for found in _FORM_PART.finditer(text) if found[1] in names)
+    if "{" in text and "=" in text:
+        yield from (found.span(2) for found in _BLOCK.finditer(text) if found[1] in names)
     if "values" in low and "(" in low:
         yield from _inserted(text, names)
     if "val" in low:

@@ -99,10 +99,22 @@ def _spans_of(text: str, names: SecretNames, levels: int) -> Iterator[Span]:
                     yield start + first, start + last
 
 
+_STANDS_FOR_VALUE = lazy_pattern(
+    r"(?:(?i:bearer|basic|token|digest|apikey)\s+)?(?:[*•●x]{3,}|\.{3,}|…|<[\w .|/-]{2,60}>|\{\{[^{}]{1,80}\}\}"
+    r"|\$?\{[A-Za-z_][\w.:-]{0,80}\}|\$\{\{[^{}]{1,80}\}\}|\$\([^()]{1,80}\)|\$(?:env:)?[A-Z][A-Z0-9_]{1,60}"
+    r"|\$(?:[a-z]\w{0,20})?(?:[tT]oken|[pP]ass(?:word|wd)?|[sS]ecret|[kK]ey)|%[A-Z][A-Z0-9_]{1,60}%"
+    r"|\[[A-Z_ -]{3,40}\]|(?:op|vault|env|secret|keychain)://?[\w./ -]{3,200})"
+    r"|(?i:bearer|basic|digest|negotiate)\s*"
+)
+"""A variable or a place of one, stars, or a reference: what people write so as not to write a secret."""
+
+
 def _merged(spans: Iterable[Span], text: str) -> list[Span]:
     merged: list[Span] = []
     for start, end in sorted(spans):
-        if start >= end or text[start:end] == HIDDEN:
+        if start >= end or (
+            (stand := _STANDS_FOR_VALUE.match(text, start)) and stand.end() >= end
+        ):
             continue
         if merged and start <= merged[-1][1]:
             merged[-1] = merged[-1][0], max(end, merged[-1][1])

@@ -1,0 +1,72 @@
+"""Seed phrases of wallets: runs of words that are all in the English list of BIP-39.
+
+``seed_words.txt`` is that list. It is read when a text first has a run of words that may be a phrase.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+
+SHORTEST = 12
+"""Words of the shortest phrase."""
+
+_LETTERS = bytes(byte | 32 if chr(byte).isalpha() and byte < 128 else 32 for byte in range(256))
+_WORD = re.compile(r"[A-Za-z]+")
+_BETWEEN = re.compile(r"(?:[\s,;:.|/'\"`*\[\]()#-]|\\n|\d{1,2}){1,12}")
+
+
+@cache
+def _seed_words() -> frozenset[str]:
+    return frozenset(files(__package__).joinpath("seed_words.txt").read_text("ascii").split())
+
+
+def may_have_phrase(text: bytes) -> bool:
+    """Return whether a text may have a phrase. A phrase has one of the words that are looked at here."""
+    if text.count(b" ") + text.count(b",") + text.count(b"\n") < SHORTEST - 1:
+        return False
+    words = text.translate(_LETTERS).split()
+    seeds = _seed_words()
+    for at in range(SHORTEST - 1, len(words), SHORTEST):
+        if words[at].decode() in seeds and _is_run(words, at, seeds):
+            return True
+    return False
+
+
+def _is_run(words: Sequence[bytes], at: int, seeds: frozenset[str]) -> bool:
+    """Return whether a word is in the midst of as many words of the list as a phrase has."""
+    first = last = at
+    while first and at - first < SHORTEST and words[first - 1].decode() in seeds:
+        first -= 1
+    while last + 1 < len(words) and last - first < SHORTEST and words[last + 1].decode() in seeds:
+        last += 1
+    return last - first + 1 >= SHORTEST
+
+
+def phrases_of_words(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the phrases in a list of words, as the first index and the one after the last."""
+    seeds = _seed_words() if len(words) >= SHORTEST else frozenset()
+    first = 0
+    for at in range(len(words) + 1):
+        if at == len(words) or words[at].strip().lower() not in seeds:
+            if at - first >= SHORTEST:
+                yield first, at
+            first = at + 1
+
+
+def seed_phrases(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where a text has phrases, with whatever separates or numbers their words."""
+    if not may_have_phrase(text.encode("utf-8", "replace")):
+        return
+    found = list(_WORD.finditer(text))
+    first = 0
+    seeds = _seed_words()
+    for at, word in enumerate(found):
+        if word[0].lower() not in seeds:
+            first = at + 1
+        elif at > first and not _BETWEEN.fullmatch(text, found[at - 1].end(), word.start()):
+            first = at
+        if at - first + 1 >= SHORTEST:
+            yield found[first].start(), word.end()
