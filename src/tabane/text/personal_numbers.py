@@ -17,21 +17,22 @@ _SHAPES = bytes(
     ord("0") if 48 <= byte < 58 else ord("A") if 65 <= byte < 91 else ord("x") if byte not in b" -." else byte
     for byte in range(256)
 )
-_NUMBERS = (b"0" * 9, b"0000000A", b"AA000000A", b"A00A00A000A", b"AAAA000000A")
 
 FEWEST_DIGITS = 6
 """Digits of the number of a person that has the fewest."""
 
+_NINE_DIGITS, _DNI, _NINO = b"0" * 9, b"0" * 7 + b"A", b"AA000000A"
+_CODICE, _CURP = b"A00A00A000A", b"AAAA000000A"
 
-def may_have_number(text: bytes) -> bool:
-    """Return whether a text has enough digits in a row, with or without blanks, hyphens and points."""
-    shape = text.translate(_SHAPES, b" -.")
-    return any(number in shape for number in _NUMBERS)
+
+def _may_have_number(shape: bytes) -> bool:
+    return _NINE_DIGITS in shape or _DNI in shape or _NINO in shape or _CODICE in shape or _CURP in shape
 
 
 def has_personal_number(text: bytes) -> bool:
-    """Return whether a text has such a number: quickly, since most have none."""
-    return may_have_number(text) and next(personal_numbers(text.decode("utf-8", "replace")), None) is not None
+    """Return whether a text has the number of a card or a person: quickly, since most have none."""
+    shape = text.translate(_SHAPES, b" -.")
+    return _may_have_number(shape) and next(_numbers_in(text.decode("utf-8", "replace"), shape), None) is not None
 
 
 # -- check digits --------------------------------------------------------------------------------------
@@ -105,27 +106,27 @@ def _is_resident(number: str) -> bool:
 
 
 _DAY = r"(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])"
-_FORMS: tuple[tuple[re.Pattern[str], Callable[[str], bool] | None], ...] = (
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[str], bool] | None, bytes], ...] = (
     (lazy_pattern(
         r"(?<![\d.])(?:3[47]\d{2}[ -]?\d{6}[ -]?\d{5}|(?:3(?:0[0-5]|[689]\d)\d)[ -]?\d{6}[ -]?\d{4}"
         r"|(?:4\d{3}|5[1-5]\d{2}|2[2-7]\d{2}|6(?:011|4[4-9]\d|5\d{2}|2\d{2})"
         r"|35[2-8]\d)(?:([ -]?)\d{4})(?:\1\d{4}){2}(?:\1\d{3})?)"
         r"(?![\d]|\.\d)"
-    ), _is_luhn),
-    (lazy_pattern(r"(?<![\w-])(?!000|666)[0-8]\d{2}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])"), None),
-    (lazy_pattern(r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?![\w-])"), _is_cpf),
-    (lazy_pattern(r"(?<![\w.-])(?:\d{8}|\d{2}\.\d{3}\.\d{3}|[XYZ][ -]?\d{7})[ -]?[A-HJ-NP-TV-Z](?![\w-])"), _is_dni),
-    (lazy_pattern(rf"(?<![\w-])\d{{2}}{_DAY}[- ][1-8]\d{{6}}(?![\w-])"), None),  # Korea
-    (lazy_pattern(r"(?<![\w.-])(?:\d{4}([ -])\d{4}\1\d{4})(?![\w-]|[ -]\d)"), _is_aadhaar_or_my_number),
+    ), _is_luhn, _NINE_DIGITS),
+    (lazy_pattern(r"(?<![\w-])(?!000|666)[0-8]\d{2}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])"), None, _NINE_DIGITS),
+    (lazy_pattern(r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?![\w-])"), _is_cpf, _NINE_DIGITS),
+    (lazy_pattern(r"(?<![\w.-])(?:\d{8}|\d{2}\.\d{3}\.\d{3}|[XYZ][ -]?\d{7})[ -]?[A-HJ-NP-TV-Z](?![\w-])"), _is_dni, _DNI),
+    (lazy_pattern(rf"(?<![\w-])\d{{2}}{_DAY}[- ][1-8]\d{{6}}(?![\w-])"), None, _NINE_DIGITS),  # Korea
+    (lazy_pattern(r"(?<![\w.-])(?:\d{4}([ -])\d{4}\1\d{4})(?![\w-]|[ -]\d)"), _is_aadhaar_or_my_number, _NINE_DIGITS),
     (lazy_pattern(
         r"(?<![\w-])[12][ .]?\d{2}[ .]?(?:0[1-9]|1[0-2]|[2-9]\d)[ .]?(?:\d{2}|2[AB])"
         r"[ .]?\d{3}[ .]?\d{3}[ .]?\d{2}(?![\w-])"
-    ), _is_nir),
-    (lazy_pattern(r"(?<![\w-])[A-Z]{3}[ ]?[A-Z]{3}[ ]?\d{2}[A-EHLMPRST]\d{2}[ ]?[A-Z]\d{3}[A-Z](?![\w-])"), None),
-    (lazy_pattern(r"(?<![\w-])\d{2} \d{3} \d{3} \d{3}(?![\w-]|[ -]\d)"), _is_steuer_id),
-    (lazy_pattern(r"(?<![\w-])[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]([ -]?)\d{2}\1\d{2}\1\d{2}\1[A-D](?![\w-])"), None),
-    (lazy_pattern(rf"(?<![\w-])[1-8]\d{{5}}(?:19|20)\d{{2}}{_DAY}\d{{3}}[\dXx](?![\w-])"), _is_resident),
-    (lazy_pattern(rf"(?<![\w-])[A-Z]{{4}}\d{{2}}{_DAY}[HMX][A-Z]{{5}}[A-Z\d]\d(?![\w-])"), None),  # Mexico
+    ), _is_nir, _NINE_DIGITS),
+    (lazy_pattern(r"(?<![\w-])[A-Z]{3}[ ]?[A-Z]{3}[ ]?\d{2}[A-EHLMPRST]\d{2}[ ]?[A-Z]\d{3}[A-Z](?![\w-])"), None, _CODICE),
+    (lazy_pattern(r"(?<![\w-])\d{2} \d{3} \d{3} \d{3}(?![\w-]|[ -]\d)"), _is_steuer_id, _NINE_DIGITS),
+    (lazy_pattern(r"(?<![\w-])[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]([ -]?)\d{2}\1\d{2}\1\d{2}\1[A-D](?![\w-])"), None, _NINO),
+    (lazy_pattern(rf"(?<![\w-])[1-8]\d{{5}}(?:19|20)\d{{2}}{_DAY}\d{{3}}[\dXx](?![\w-])"), _is_resident, _NINE_DIGITS),
+    (lazy_pattern(rf"(?<![\w-])[A-Z]{{4}}\d{{2}}{_DAY}[HMX][A-Z]{{5}}[A-Z\d]\d(?![\w-])"), None, _CURP),  # Mexico
 )  # fmt: skip
 """Forms of numbers, and what has to be right in them."""
 
@@ -141,13 +142,25 @@ _NAMED = lazy_pattern(
 """A name, and the number a few words after it."""
 
 
+_CANDIDATE = lazy_pattern(
+    r"(?<![\w.-])(?!(?:19|20)\d\d-[01]\d-[0-3]\d(?!\d))(?:(?P<few>\d{9,12}(?![ .-]?\w))|\d(?:[ .-]?\d){8})"
+)
+"""Nine digits or more; ``few`` are so many that only a name makes them the number of a person."""
+
+
 def personal_numbers(text: str) -> Iterator[Span]:
     """Yield the numbers of cards and persons in a text."""
-    if not may_have_number(text.encode("utf-8", "replace")):
-        return
-    for pattern, is_right in _FORMS:
-        for found in pattern.finditer(text):
-            if is_right is None or is_right(found[0]):
-                yield found.span()
-    for found in _NAMED.finditer(text):
-        yield found.span(1)
+    shape = text.encode("utf-8", "replace").translate(_SHAPES, b" -.")
+    if _may_have_number(shape):
+        yield from _numbers_in(text, shape)
+
+
+def _numbers_in(text: str, shape: bytes) -> Iterator[Span]:
+    candidates = {found["few"] for found in _CANDIDATE.finditer(text)} if _NINE_DIGITS in shape else ()
+    for pattern, is_right, part in _FORMS:
+        if (None in candidates) if part is _NINE_DIGITS else part in shape:
+            for found in pattern.finditer(text):
+                if is_right is None or is_right(found[0]):
+                    yield found.span()
+    if candidates:
+        yield from (found.span(1) for found in _NAMED.finditer(text))

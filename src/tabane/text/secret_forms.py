@@ -195,6 +195,14 @@ _WIFI_PAIR = lazy_pattern(r"(?i)(?:wi-?fi|wlan)\W{1,3}[\w-]{1,32}\s?[/|]\s?([!-~
 _SECURE = lazy_pattern(r"""ConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]{1,200})""", re.IGNORECASE)
 
 
+def private_keys(text: str) -> Iterator[Span]:
+    """Yield private keys, from their first line to their last one or to the end of the text."""
+    if "-----BEGIN" in text:
+        yield from (found.span() for found in _PRIVATE_KEY.finditer(text))
+    if "Private-Lines" in text:
+        yield from (found.span(1) for found in _PUTTY_KEY.finditer(text))
+
+
 def secrets_of_forms(text: str) -> Iterator[Span]:
     """Yield secrets that are recognized without any word beside them."""
     yield from personal_numbers(text)
@@ -204,10 +212,7 @@ def secrets_of_forms(text: str) -> Iterator[Span]:
         yield from (found.span() for found in _AWS_SECRET.finditer(text) if _is_mixed(found[0]))
     if "$" in text or "{" in text:
         yield from (found.span() for found in _HASHES.finditer(text))
-    if "-----BEGIN" in text:
-        yield from (found.span() for found in _PRIVATE_KEY.finditer(text))
-    if "Private-Lines" in text:
-        yield from (found.span(1) for found in _PUTTY_KEY.finditer(text))
+    yield from private_keys(text)
     if "://" in text:
         yield from (found.span(1) for found in _HOOKS.finditer(text))
         yield from (found.span(1) for found in _LINK.finditer(text) if is_random(found[1]))

@@ -54,8 +54,7 @@ def secrets_of_tables(text: str, low: str, names: SecretNames) -> Iterator[Span]
         for found in _PAIR.finditer(low):
             if text[slice(*found.span(1))].strip() in names:
                 yield found.span(2)
-    if "\n" in text:
-        yield from _tables(text, names)
+    yield from secrets_of_columns(text, names)
 
 
 def _markup(text: str, names: SecretNames) -> Iterator[Span]:
@@ -80,8 +79,10 @@ _SEPARATORS = ("|", "\t", ";", ",")
 _HEAD_CELL = re.compile(r"[\w .-]{1,40}")
 
 
-def _tables(text: str, names: SecretNames) -> Iterator[Span]:
+def secrets_of_columns(text: str, names: SecretNames) -> Iterator[Span]:
     """Yield the cells of columns with a secret name, in Markdown tables and CSV."""
+    if "\n" not in text:
+        return
     columns: list[int] = []
     separator, count, at = "", 0, 0
     for line in text.splitlines(keepends=True):

@@ -13,10 +13,10 @@ from functools import cache
 
 from tabane.text.command_secrets import secrets_of_commands
 from tabane.text.lazy_patterns import lazy_pattern
-from tabane.text.secret_forms import Span, announced_secrets, may_name_secrets, secrets_of_forms
+from tabane.text.secret_forms import Span, announced_secrets, may_name_secrets, private_keys, secrets_of_forms
 from tabane.text.secret_names import SecretNames, plain_name
 from tabane.text.secret_sentences import secrets_of_sentences
-from tabane.text.secret_tables import secrets_of_tables
+from tabane.text.secret_tables import secrets_of_columns, secrets_of_tables
 
 HIDDEN = "***"
 
@@ -25,6 +25,13 @@ _ENCODED = lazy_pattern(
     r"(?:%[0-9A-Fa-f]{2})+|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});|\\+(?:u[0-9A-Fa-f]{4}"
     r"|[\"'/nrt])"
 )
+CHUNK, OVERLAP = 16 << 10, 2 << 10
+"""Characters of a long text that are searched at once, and of those before them that are searched again.
+
+No expression holds the interpreter for longer than it needs for these. Columns of tables and private keys,
+which are longer, are looked for in the whole text.
+"""
+
 _MOST_LEVELS = 3
 """Levels of escapes and quotation marks in a text; there are more levels of JSON in ``json_reading``."""
 
@@ -79,7 +86,14 @@ def hide_secrets(text: str, names: SecretNames) -> str:
 
 def secret_spans(text: str, names: SecretNames) -> list[Span]:
     """Return where a text has secrets, in their order, none within or beside another."""
-    return _merged(_spans_of(text, names, _MOST_LEVELS), text)
+    if len(text) <= CHUNK + OVERLAP:
+        return _merged(_spans_of(text, names, _MOST_LEVELS), text)
+    spans = [*secrets_of_columns(text, names), *private_keys(text)]
+    for at in range(0, len(text), CHUNK):
+        begun = max(at - OVERLAP, 0)
+        part = text[begun : at + CHUNK]
+        spans += ((begun + start, begun + end) for start, end in _spans_of(part, names, _MOST_LEVELS))
+    return _merged(spans, text)
 
 
 def _spans_of(text: str, names: SecretNames, levels: int) -> Iterator[Span]:

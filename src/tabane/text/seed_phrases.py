@@ -13,44 +13,49 @@ from importlib.resources import files
 SHORTEST = 12
 """Words of the shortest phrase."""
 
+_SHORTEST_TEXT = 4 * SHORTEST - 1
 _LETTERS = bytes(byte | 32 if chr(byte).isalpha() and byte < 128 else 32 for byte in range(256))
 _WORD = re.compile(r"[A-Za-z]+")
 _BETWEEN = re.compile(r"(?:[\s,;:.|/'\"`*\[\]()#-]|\\n|\d{1,2}){1,12}")
 
 
 @cache
-def _seed_words() -> frozenset[str]:
-    return frozenset(files(__package__).joinpath("seed_words.txt").read_text("ascii").split())
+def _seed_words() -> frozenset[bytes]:
+    return frozenset(files(__package__).joinpath("seed_words.txt").read_bytes().split())
+
+
+def _is_seed(word: str) -> bool:
+    return word.strip().lower().encode("utf-8", "replace") in _seed_words()
 
 
 def may_have_phrase(text: bytes) -> bool:
     """Return whether a text may have a phrase. A phrase has one of the words that are looked at here."""
-    if text.count(b" ") + text.count(b",") + text.count(b"\n") < SHORTEST - 1:
+    if len(text) < _SHORTEST_TEXT or text.count(b" ") + text.count(b",") + text.count(b"\n") < SHORTEST - 1:
         return False
     words = text.translate(_LETTERS).split()
     seeds = _seed_words()
-    for at in range(SHORTEST - 1, len(words), SHORTEST):
-        if words[at].decode() in seeds and _is_run(words, at, seeds):
-            return True
-    return False
+    if seeds.isdisjoint(words[SHORTEST - 1 :: SHORTEST]):
+        return False
+    return any(_is_run(words, at, seeds) for at in range(SHORTEST - 1, len(words), SHORTEST) if words[at] in seeds)
 
 
-def _is_run(words: Sequence[bytes], at: int, seeds: frozenset[str]) -> bool:
+def _is_run(words: Sequence[bytes], at: int, seeds: frozenset[bytes]) -> bool:
     """Return whether a word is in the midst of as many words of the list as a phrase has."""
     first = last = at
-    while first and at - first < SHORTEST and words[first - 1].decode() in seeds:
+    while first and at - first < SHORTEST and words[first - 1] in seeds:
         first -= 1
-    while last + 1 < len(words) and last - first < SHORTEST and words[last + 1].decode() in seeds:
+    while last + 1 < len(words) and last - first < SHORTEST and words[last + 1] in seeds:
         last += 1
     return last - first + 1 >= SHORTEST
 
 
 def phrases_of_words(words: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield the phrases in a list of words, as the first index and the one after the last."""
-    seeds = _seed_words() if len(words) >= SHORTEST else frozenset()
+    if len(words) < SHORTEST:
+        return
     first = 0
     for at in range(len(words) + 1):
-        if at == len(words) or words[at].strip().lower() not in seeds:
+        if at == len(words) or not _is_seed(words[at]):
             if at - first >= SHORTEST:
                 yield first, at
             first = at + 1
@@ -62,9 +67,8 @@ def seed_phrases(text: str) -> Iterator[tuple[int, int]]:
         return
     found = list(_WORD.finditer(text))
     first = 0
-    seeds = _seed_words()
     for at, word in enumerate(found):
-        if word[0].lower() not in seeds:
+        if not _is_seed(word[0]):
             first = at + 1
         elif at > first and not _BETWEEN.fullmatch(text, found[at - 1].end(), word.start()):
             first = at
