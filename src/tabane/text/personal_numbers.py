@@ -32,7 +32,10 @@ def _may_have_number(shape: bytes) -> bool:
 def has_personal_number(text: bytes) -> bool:
     """Return whether a text has the number of a card or a person: quickly, since most have none."""
     shape = text.translate(_SHAPES, b" -.")
-    return _may_have_number(shape) and next(_numbers_in(text.decode("utf-8", "replace"), shape), None) is not None
+    return (
+        _may_have_number(shape)
+        and next(_numbers_in(text.decode("utf-8", "replace"), shape), None) is not None
+    )
 
 
 # -- check digits --------------------------------------------------------------------------------------

@@ -254,11 +254,20 @@ _PATTERNS = (
 def announced_secrets(text: str, low: str) -> Iterator[Span]:
     """Yield secrets that headers, parameters and commands announce. ``low`` is the text in lower case."""
     for pattern, group, hints in _PATTERNS:
-        if any(hint in low for hint in hints):
-            yield from (found.span(group) for found in pattern.finditer(text))
+        for hint in hints:
+            if hint in low:
+                yield from (found.span(group) for found in pattern.finditer(text))
+                break
     if "bearer" in low or "basic" in low or "digest" in low or "apikey" in low:
         yield from (found.span(2) for found in _SCHEME.finditer(text) if _is_credential(found[1], found[2]))
-    if "wifi" in low or "wi-fi" in low or "wlan" in low or "ssid" in low or "hotspot" in low or "ネットワーク名" in low:
+    if (
+        "wifi" in low
+        or "wi-fi" in low
+        or "wlan" in low
+        or "ssid" in low
+        or "hotspot" in low
+        or "ネットワーク名" in low
+    ):
         for near in _WIFI.finditer(text):
             for word in re.finditer(r"[!-~]+", near[0]):
                 value = word[0].strip("\"'`,;:!?)(")

@@ -10,7 +10,8 @@ import re
 from collections.abc import Generator, Iterator
 
 from tabane.text.lazy_patterns import lazy_pattern
-from tabane.text.secret_forms import Span, is_given, is_random
+from tabane.text.personal_numbers import Span
+from tabane.text.secret_forms import is_given, is_random
 from tabane.text.secret_names import SecretNames
 
 _LETTER = r"0-9A-Za-z_\u00c0-\u024f\u0370-\u1fff"
@@ -272,7 +273,9 @@ def _is_value_of(name: str, value: str) -> bool:
         return any(character.isdigit() for character in value)
     if word in ("pass", "auth"):
         return " " not in value and (
-            is_given(value) or is_random(value) or (len(value) > 5 and value.isalpha() and value.lower() not in _STOP)
+            is_given(value)
+            or is_random(value)
+            or (len(value) > 5 and value.isalpha() and value.lower() not in _STOP)
         )
     return True
 
@@ -376,8 +379,10 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
     )
 
 
-_WORD_AND_DIGITS = re.compile(r"(?=.{0,20}[a-z])[^\W\d_]{3,20}[-_.!#$%&+=]\d{2,8}[!?]?"
-    r"|(?=.{0,60}\d)[a-z]{3,15}(?:[-_.](?:[a-z]{3,15}|\d{1,4})){2,3}")
+_WORD_AND_DIGITS = re.compile(
+    r"(?=.{0,20}[a-z])[^\W\d_]{3,20}[-_.!#$%&+=]\d{2,8}[!?]?"
+    r"|(?=.{0,60}\d)[a-z]{3,15}(?:[-_.](?:[a-z]{3,15}|\d{1,4})){2,3}"
+)
 
 
 def _is_password(word: str) -> bool:
@@ -404,7 +409,9 @@ def _is_phrase(words: list[str]) -> bool:
     return len(words) >= 4 and usual * 4 <= len(words) and all(map(str.isalpha, words))
 
 
-_REST_OF_CLAUSE = re.compile(r"(?:[ \t]{1,4}[^\s.,;:!?]{1,24}){1,5}?[ \t]{1,4}(?P<value>\S{4,60})[ \t]*(?:\r?\n|\Z)")
+_REST_OF_CLAUSE = re.compile(
+    r"(?:[ \t]{1,4}[^\s.,;:!?]{1,24}){1,5}?[ \t]{1,4}(?P<value>\S{4,60})[ \t]*(?:\r?\n|\Z)"
+)
 
 
 def _at_end(text: str, name: str, end: int) -> Span | None:
@@ -417,7 +424,7 @@ def _at_end(text: str, name: str, end: int) -> Span | None:
 
 
 _CONNECTORS = frozenset(
-    (*"هي هو это 가 이 是 be becomes será".split(), "is", "as", "was", "for", "ist", "als", "es", "como", "est", "comme", "é", "è", "=", "が", "を", "は")
+    (*["هي", "هو", "это", "가", "이", "是", "be", "becomes", "será"], "is", "as", "was", "for", "ist", "als", "es", "como", "est", "comme", "é", "è", "=", "が", "を", "は")
 )  # fmt: skip
 
 

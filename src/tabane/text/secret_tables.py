@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from tabane.text.lazy_patterns import lazy_pattern
-from tabane.text.secret_forms import Span, may_name_secrets
+from tabane.text.personal_numbers import Span
+from tabane.text.secret_forms import may_name_secrets
 from tabane.text.secret_names import SecretNames
 
 _TAG = lazy_pattern(r"<[A-Za-z][^<>]{1,800}>")

@@ -13,7 +13,8 @@ from functools import cache
 
 from tabane.text.command_secrets import secrets_of_commands
 from tabane.text.lazy_patterns import lazy_pattern
-from tabane.text.secret_forms import Span, announced_secrets, may_name_secrets, private_keys, secrets_of_forms
+from tabane.text.personal_numbers import Span
+from tabane.text.secret_forms import announced_secrets, may_name_secrets, private_keys, secrets_of_forms
 from tabane.text.secret_names import SecretNames, plain_name
 from tabane.text.secret_sentences import secrets_of_sentences
 from tabane.text.secret_tables import secrets_of_columns, secrets_of_tables
@@ -126,9 +127,7 @@ _STANDS_FOR_VALUE = lazy_pattern(
 def _merged(spans: Iterable[Span], text: str) -> list[Span]:
     merged: list[Span] = []
     for start, end in sorted(spans):
-        if start >= end or (
-            (stand := _STANDS_FOR_VALUE.match(text, start)) and stand.end() >= end
-        ):
+        if start >= end or ((stand := _STANDS_FOR_VALUE.match(text, start)) and stand.end() >= end):
             continue
         if merged and start <= merged[-1][1]:
             merged[-1] = merged[-1][0], max(end, merged[-1][1])
