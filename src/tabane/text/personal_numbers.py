@@ -21,12 +21,12 @@ _SHAPES = bytes(
 FEWEST_DIGITS = 6
 """Digits of the number of a person that has the fewest."""
 
-_NINE_DIGITS, _DNI, _NINO = b"0" * 9, b"0" * 7 + b"A", b"AA000000A"
-_CODICE, _CURP = b"A00A00A000A", b"AAAA000000A"
+_NINE, _DNI, _NINO = b"0" * 9, b"0" * 7 + b"A", b"AA000000A"
+_CF, _CURP = b"A00A00A000A", b"AAAA000000A"
 
 
 def _may_have_number(shape: bytes) -> bool:
-    return _NINE_DIGITS in shape or _DNI in shape or _NINO in shape or _CODICE in shape or _CURP in shape
+    return _NINE in shape or _DNI in shape or _NINO in shape or _CF in shape or _CURP in shape
 
 
 def has_personal_number(text: bytes) -> bool:
@@ -86,7 +86,7 @@ def _is_my_number(number: str) -> bool:
     return digits[-1] == (0 if total % 11 <= 1 else 11 - total % 11)
 
 
-def _is_aadhaar_or_my_number(number: str) -> bool:
+def _is_of_twelve(number: str) -> bool:
     return len(set(number)) > 4 and (_is_verhoeff(number) or _is_my_number(number))
 
 
@@ -103,7 +103,7 @@ def _is_steuer_id(number: str) -> bool:
     return (11 - product) % 10 == digits[-1]
 
 
-def _is_resident(number: str) -> bool:
+def _is_china(number: str) -> bool:
     weighted = sum(int(digit) * (2 ** (17 - at) % 11) for at, digit in enumerate(number[:17]))
     return "10X98765432"[weighted % 11] == number[17].upper()
 
@@ -115,27 +115,34 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[str], bool] | None, bytes], ...] 
         r"|(?:4\d{3}|5[1-5]\d{2}|2[2-7]\d{2}|6(?:011|4[4-9]\d|5\d{2}|2\d{2})"
         r"|35[2-8]\d)(?:([ -]?)\d{4})(?:\1\d{4}){2}(?:\1\d{3})?)"
         r"(?![\d]|\.\d)"
-    ), _is_luhn, _NINE_DIGITS),
-    (lazy_pattern(r"(?<![\w-])(?!000|666)[0-8]\d{2}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])"), None, _NINE_DIGITS),
-    (lazy_pattern(r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?![\w-])"), _is_cpf, _NINE_DIGITS),
-    (lazy_pattern(r"(?<![\w.-])(?:\d{8}|\d{2}\.\d{3}\.\d{3}|[XYZ][ -]?\d{7})[ -]?[A-HJ-NP-TV-Z](?![\w-])"), _is_dni, _DNI),
-    (lazy_pattern(rf"(?<![\w-])\d{{2}}{_DAY}[- ][1-8]\d{{6}}(?![\w-])"), None, _NINE_DIGITS),  # Korea
-    (lazy_pattern(r"(?<![\w.-])(?:\d{4}([ -])\d{4}\1\d{4})(?![\w-]|[ -]\d)"), _is_aadhaar_or_my_number, _NINE_DIGITS),
+    ), _is_luhn, _NINE),
+    (lazy_pattern(r"(?<![\w-])(?!000|666)[0-8]\d{2}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])"), None, _NINE),
+    (lazy_pattern(r"(?<![\w.-])\d{3}\.\d{3}\.\d{3}-\d{2}(?![\w-])"), _is_cpf, _NINE),
+    (lazy_pattern(
+        r"(?<![\w.-])(?:\d{8}|\d{2}\.\d{3}\.\d{3}|[XYZ][ -]?\d{7})[ -]?[A-HJ-NP-TV-Z](?![\w-])"
+    ), _is_dni, _DNI),
+    (lazy_pattern(rf"(?<![\w-])\d{{2}}{_DAY}[- ][1-8]\d{{6}}(?![\w-])"), None, _NINE),  # Korea
+    (lazy_pattern(r"(?<![\w.-])(?:\d{4}([ -])\d{4}\1\d{4})(?![\w-]|[ -]\d)"), _is_of_twelve, _NINE),
     (lazy_pattern(
         r"(?<![\w-])[12][ .]?\d{2}[ .]?(?:0[1-9]|1[0-2]|[2-9]\d)[ .]?(?:\d{2}|2[AB])"
         r"[ .]?\d{3}[ .]?\d{3}[ .]?\d{2}(?![\w-])"
-    ), _is_nir, _NINE_DIGITS),
-    (lazy_pattern(r"(?<![\w-])[A-Z]{3}[ ]?[A-Z]{3}[ ]?\d{2}[A-EHLMPRST]\d{2}[ ]?[A-Z]\d{3}[A-Z](?![\w-])"), None, _CODICE),
-    (lazy_pattern(r"(?<![\w-])\d{2} \d{3} \d{3} \d{3}(?![\w-]|[ -]\d)"), _is_steuer_id, _NINE_DIGITS),
-    (lazy_pattern(r"(?<![\w-])[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]([ -]?)\d{2}\1\d{2}\1\d{2}\1[A-D](?![\w-])"), None, _NINO),
-    (lazy_pattern(rf"(?<![\w-])[1-8]\d{{5}}(?:19|20)\d{{2}}{_DAY}\d{{3}}[\dXx](?![\w-])"), _is_resident, _NINE_DIGITS),
-    (lazy_pattern(rf"(?<![\w-])[A-Z]{{4}}\d{{2}}{_DAY}[HMX][A-Z]{{5}}[A-Z\d]\d(?![\w-])"), None, _CURP),  # Mexico
+    ), _is_nir, _NINE),
+    (lazy_pattern(
+        r"(?<![\w-])[A-Z]{3} ?[A-Z]{3} ?\d{2}[A-EHLMPRST]\d{2} ?[A-Z]\d{3}[A-Z](?![\w-])"
+    ), None, _CF),
+    (lazy_pattern(r"(?<![\w-])\d{2} \d{3} \d{3} \d{3}(?![\w-]|[ -]\d)"), _is_steuer_id, _NINE),
+    (lazy_pattern(
+        r"(?<![\w-])[A-CEGHJ-PR-TW-Z][A-CEGHJ-NPR-TW-Z]([ -]?)\d{2}\1\d{2}\1\d{2}\1[A-D](?![\w-])"
+    ), None, _NINO),
+    (lazy_pattern(rf"(?<![\w-])[1-8]\d{{5}}(?:19|20)\d{{2}}{_DAY}\d{{3}}[\dXx](?![\w-])"), _is_china, _NINE),
+    (lazy_pattern(rf"(?<![\w-])[A-Z]{{4}}\d{{2}}{_DAY}[HMX][A-Z]{{5}}[A-Z\d]\d(?![\w-])"), None, _CURP),
 )  # fmt: skip
 """Forms of numbers, and what has to be right in them."""
 
 _NAMED = lazy_pattern(
     r"(?i)(?:\b(?:cpf|dni|nie|nif|nir|rrn|ein|itin|ssn|nino|insee|pesel|bsn|aadhaar|aadhar|uidai|curp|tfn"
-    r"|pps ?n|steuer[- ]?(?:id|nr|nummer|identifikationsnummer)|identifikationsnummer|steuerliche[^\d\n]{0,30}"
+    r"|pps ?n|steuer[- ]?(?:id|nr|nummer|identifikationsnummer)|identifikationsnummer"
+    r"|steuerliche[^\d\n]{0,30}"
     r"|personnummer|codice fiscale|social security|national insurance|resident registration"
     r"|s[ée]curit[ée] sociale|tax(?:payer)?[- ]?(?:id\w*|number)|employer id\w*|social insurance"
     r"|identity (?:card|number)|passport)\b"
@@ -159,9 +166,9 @@ def personal_numbers(text: str) -> Iterator[Span]:
 
 
 def _numbers_in(text: str, shape: bytes) -> Iterator[Span]:
-    candidates = {found["few"] for found in _CANDIDATE.finditer(text)} if _NINE_DIGITS in shape else ()
+    candidates = {found["few"] for found in _CANDIDATE.finditer(text)} if _NINE in shape else ()
     for pattern, is_right, part in _FORMS:
-        if (None in candidates) if part is _NINE_DIGITS else part in shape:
+        if (None in candidates) if part is _NINE else part in shape:
             for found in pattern.finditer(text):
                 if is_right is None or is_right(found[0]):
                     yield found.span()

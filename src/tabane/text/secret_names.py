@@ -22,7 +22,8 @@ _HINTS = (
     "contras",
     "clave", "mdp", "senha", "parola", "wachtwoord", "haslo", "heslo", "geheim", "jelsz", "webhook",
     "connection", "dsn",
-    "insurance", "kode", "salasana", "answer", "unlock", "psk", "wifi", "wi_fi", "wlan", "schl", "cpf", "rrn", "aadha",
+    "insurance", "kode", "salasana", "answer", "unlock", "psk", "wifi", "wi_fi", "wlan", "schl",
+    "cpf", "rrn", "aadha",
     "pesel", "curp", "nino", "number", "steuer", "tax", "fiscal", "national", "resident",
 )  # fmt: skip
 """Each secret name in ASCII contains one of these."""

@@ -82,7 +82,8 @@ _QUOTED_VALUE = re.compile(
 _PLAIN_VALUE = re.compile(r"(?!\(\s{0,4}[\"'])[^\s&;,\"'}\])<>」』。、，]+")
 _REST_OF_LINE = re.compile(r"[^\r\n\"'<>{}\[\]&;]+")
 _IS = (
-    "is|was|would be|will be|wäre|sería|serait|would be now|mudou para|cambió a|passe à|это|are|be|c['’]est|to|as|equals|now|currently|ist|lautet|lauten|auf|heißt|heisst|war|est|sera|es"
+    "is|was|would be|will be|wäre|sería|serait|would be now|mudou para|cambió a|passe à|это"
+    "|are|be|c['’]est|to|as|equals|now|currently|ist|lautet|lauten|auf|heißt|heisst|war|est|sera|es"
     "|será|sea|era|è|é|e'|são|to|jest|"
     "is|blir|är|er|on|adalah|là|है|هي|هو|это|—|–|-|=|:|："
 )
@@ -92,7 +93,10 @@ _SENTENCE = lazy_pattern(
     r"(?:[ \t]+(?:now|currently|jetzt|also|just|ahora|maintenant))?[ \t]*[:：]?\s{1,4}(?P<value>\S)"
 )
 _CJK = lazy_pattern(
-    r"[」』\"'）)]{0,2}[ 　]{0,3}(?:(?:の(?:件|方|ほう))?(?:なの)?ですが|につきまし(?:て|ては)|につい(?:て|ては)|だけど|って|に?は(?:ですね)?|が|を|も|の値は|として|:|：|是|为|為|就是|改为|改成|设为|设置为"
+    r"[」』\"'）)]{0,2}[ 　]{0,3}(?:(?:の(?:件|方|ほう))?(?:なの)?ですが|につきまし(?:て|ては)"
+    r"|につい(?:て|ては)|だけど|って|に?は(?:ですね)?"
+    r"|が|を|も|の値は|として|:|："
+    r"|是|为|為|就是|改为|改成|设为|设置为"
     r"|設置為|设成|는|은|이|가|를|을)[ 　]{0,3}"
     r"(?:現在|今|いま|现在|현재|次の)?[、,:：]?[ 　]{0,3}(?P<value>[「『“\"'`]?[!-~]{3,}|[「『“].{1,200})"
 )
@@ -423,9 +427,8 @@ def _at_end(text: str, name: str, end: int) -> Span | None:
     return None
 
 
-_CONNECTORS = frozenset(
-    (*["هي", "هو", "это", "가", "이", "是", "be", "becomes", "será"], "is", "as", "was", "for", "ist", "als", "es", "como", "est", "comme", "é", "è", "=", "が", "を", "は")
-)  # fmt: skip
+_CONNECTORS_TEXT = "is as was for be becomes ist als es será como est comme é è = が を は هي هو это 가 이 是"
+_CONNECTORS = frozenset(_CONNECTORS_TEXT.split())
 
 
 def _before(text: str, start: int) -> Span | None:
