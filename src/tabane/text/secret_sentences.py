@@ -271,11 +271,13 @@ def _assigned(text: str, name: str, start: int, at: int) -> Iterator[Span]:
 def _is_value_of(name: str, value: str) -> bool:
     """Return whether a value without quotation marks suits a name that is an ordinary word too."""
     word = name.lower()
+    if value in ("true", "false", "null", "none", "None", "True", "False"):
+        return False
     if word in ("token", "key"):
         return not _FEW_DIGITS.fullmatch(value)
     if word == "pin":
         return any(character.isdigit() for character in value)
-    if word in ("pass", "auth"):
+    if word in ("pass", "auth", "oauth"):
         return " " not in value and (
             is_given(value)
             or is_random(value)
