@@ -341,7 +341,7 @@ class FlowRule:
         self._written: dict[str, None] = {}
         self._repeats: tuple[Caller, CallTarget, float] | None = None
         self._key: tuple[Caller, TrailKey] | None = None
-        self._names: tuple[tuple[tuple[TrailTexts, int, bool, int], ...], TrailNames] | None = None
+        self._names: tuple[tuple[tuple[TrailTexts, int, int], ...], TrailNames] | None = None
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
         """Return the objection to a call; None if there is none. See :class:`CallRule`."""
