@@ -271,7 +271,7 @@ def _assigned(text: str, name: str, start: int, at: int) -> Iterator[Span]:
 def _is_value_of(name: str, value: str) -> bool:
     """Return whether a value without quotation marks suits a name that is an ordinary word too."""
     word = name.lower()
-    if value in ("true", "false", "null", "none", "None", "True", "False"):
+    if value in ("true", "false", "null", "none", "None", "True", "False") or _ELSEWHERE.match(value):
         return False
     if word in ("token", "key"):
         return not _FEW_DIGITS.fullmatch(value)
@@ -286,6 +286,9 @@ def _is_value_of(name: str, value: str) -> bool:
     return True
 
 
+_ELSEWHERE = re.compile(
+    r"(?i)(?:see|ask|siehe|voir|ver|via|per|from|in the) \w|別途|後ほど|別メール|見后|另行"
+)
 _FEW_DIGITS = re.compile(r"\d{0,4}[.,]?\d{0,2}(?: .*)?")
 _PASSWORD_OF_USER = re.compile(r"\s{0,2}[/|:]\s{0,2}([^\s,;]{3,100})")
 _PUNCTUATION = re.compile(r"[.,!?。、] |[.!?。]$")
