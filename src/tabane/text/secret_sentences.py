@@ -424,11 +424,14 @@ def _is_phrase(words: list[str]) -> bool:
 
 _SHORT_LINE, _NEAR = 120, 60
 _NEAR_WORD = re.compile(r"[!-~]{4,}")
+_SIGN = re.compile(r"[0-9!@#$%^&*+=?~]")
 _SENTENCE_END = re.compile(r"[.!。](?:\s|$)")
 
 
 def _near(text: str, name: str, start: int, end: int) -> Span | None:
     """Return what can only be a password, near the name of one, in a line that is as short as a message."""
+    if not _SIGN.search(text, max(0, start - _NEAR), end + _NEAR):
+        return None
     if _NO_WORD.search(name) or _CODE_NAME.search(name):
         return None
     begun, ended = text.rfind("\n", max(0, start - 200), start) + 1, text.find("\n", end, end + 200)
