@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from tabane.guard.scanner.evidence import Hit, Sign
@@ -24,7 +24,7 @@ class Rule:
 
     ``strict`` rules have an order in every language, and no condition ("if") is between their words;
     ``free`` ones have no order in any. ``clauses`` are steps of several clauses, which all languages put in
-    the same order.
+    the same order. ``beside`` ones are no sign if a meaning is what the tool is for.
     """
 
     sign: Sign
@@ -33,6 +33,7 @@ class Rule:
     strict: bool = False
     clauses: bool = False
     free: bool = False
+    beside: bool = False
 
 
 def rule(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
@@ -60,6 +61,11 @@ def near(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
     return Rule(sign, weight, one.steps, free=True)
 
 
+def beside(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
+    """Return a rule in any order for what the tool is not for."""
+    return replace(near(sign, weight, *steps), beside=True)
+
+
 ACT = M.READ | M.SEND | M.RUN | M.WRITE | M.DELETE
 ASKED = M.MUST | M.PLEASE
 FORCE = M.MUST | M.ALWAYS | M.FIRST
@@ -85,6 +91,10 @@ ANY_STEERING = (
 LONE_PATH = 3
 """Weight of a path to secrets that nothing is said about."""
 MOVE = M.READ | M.CONTENT | M.PUT | M.SEND | M.WRITE
+
+ANY_TOOL = M.FOREIGN | M.TOOL_NAME | M.SIBLING
+ENDPOINT = M.SERVICE | M.NUMBER | M.PATH
+DO = M.SEND | M.PUT | M.CHANGE | M.ALTER | M.WRITE | M.DELETE | M.GONE
 
 RULES: tuple[Rule, ...] = (
     # -- secrecy
@@ -260,6 +270,21 @@ RULES: tuple[Rule, ...] = (
     ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.USER, 3, M.CONSENT),
     ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.CONSENT, 3, M.USER),
     rule(S.COMMAND, 3, M.RUN, 4, M.FIRST, 6, M.SHELL),
+    # -- a calm statement that puts something in place of what the user asked for, or besides it
+    near(S.REDIRECT, 6, M.REGARDLESS, 14, M.WISH),
+    near(S.REDIRECT, 5, ANY_TOOL, 10, DO, 10, M.WISH),
+    near(S.REDIRECT, 5, ANY_TOOL, 10, ENDPOINT, 10, M.REASON),
+    near(S.CHANNEL, 5, ENDPOINT, 14, M.OPEN),
+    near(S.CONVERSATION, 5, ANY_TOOL, 8, M.BEFORE, 8, M.WHOLE),
+    near(S.REDIRECT, 5, M.UNTOLD, 12, TRIGGER, 8, DO),
+    beside(S.OTHER_TOOL, 5, M.WHEN, 12, M.GONE, 8, M.FOREIGN | M.SIBLING),
+    beside(S.SECRETS, 4, M.OWN_FIELD, 8, M.PUT, 8, M.SECRET),
+    beside(S.SECRETS, 5, DO, 8, M.SECRET, 8, M.WHOLE),
+    beside(S.CHANNEL, 5, DO, 6, M.SEND, 8, M.PERSONAL),
+    beside(S.CONVERSATION, 5, ANY_TOOL, 10, M.MESSAGES, 8, M.WHOLE),
+    near(S.REDIRECT, 5, M.ALL, 10, DO, 10, ENDPOINT | M.PLACE),
+    near(S.REDIRECT, 5, M.ALSO, 10, DO, 10, ENDPOINT | M.PLACE),
+    near(S.REDIRECT, 5, M.THIS_STEP, 10, DO, 10, M.SERVICE),
     # -- consequences
     ban(S.UNCONFIRMED, 3, M.NOT, 3, M.ASK, 4, M.CONSENT),
     ban(S.UNCONFIRMED, 1, M.NOT, 3, M.ASK, 3, M.USER),
@@ -345,8 +370,11 @@ _QUOTABLE = frozenset({S.OVERRIDE, S.SECRECY, S.SECRETS, S.COMMAND})
 """Signs in sentences that speak of attacks: those of scanners and lessons."""
 
 
-def rule_hits(read: Sentences, order: Order) -> Iterator[Hit]:
-    """Yield where the rules match in the sentences of a text whose languages have this order of words."""
+def rule_hits(read: Sentences, order: Order, purpose: int = 0) -> Iterator[Hit]:
+    """Yield where the rules match in the sentences of a text whose languages have this order of words.
+
+    ``purpose`` is what the tool is for.
+    """
     for sentence in read:
         present = 0
         for _, means in sentence:
@@ -355,6 +383,8 @@ def rule_hits(read: Sentences, order: Order) -> Iterator[Hit]:
         quoted = foreign and present & _QUOTED and not present & _ORDERED
         for one in _possible(present):
             if quoted and one.sign in _QUOTABLE:
+                continue
+            if one.beside and any(meaning & purpose for meaning, _ in one.steps):
                 continue
             for first, last in _matches(one, sentence, order if foreign else "forward"):
                 if foreign and one.sign in _DENIABLE and _is_denied(one, sentence, first, last):

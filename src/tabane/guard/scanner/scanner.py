@@ -168,7 +168,7 @@ class _ReadDefinition:
         languages = languages_of(text, words)
         self._names.written = self._whole if text is self.text else ""
         read = Sentences(text, self._names, languages)
-        found = rule_hits(read, word_order(languages))
+        found = rule_hits(read, word_order(languages), self._purpose)
         hits = [hit for hit in found if not self._is_ordinary(text, hit)]
         if self._texts.names and text is self.text and not self._purpose & _TALKING:
             hits += self._asked_names()

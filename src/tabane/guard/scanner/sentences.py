@@ -58,9 +58,9 @@ _KEY_NAME = re.compile(
     r"^\$?[a-z0-9]+(?:_[a-z0-9]+)*_(?:key|token|secret|password|passwd|credentials?|pat)s?$"
 )
 _SERVICE = re.compile(
-    r"://|^(?:[\w-]{1,40}+\.){1,4}[a-z]{2,6}/\w|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|link|cloud)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}"
+    r"://|^(?:[\w-]{1,40}+\.){1,4}[a-z]{2,6}/\w|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|link|cloud|support|store|gg|su|top|live|tv|help|hub|info|biz|services)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}"
 )
-_NUMBER = re.compile(r"^(?!\d{4}-\d\d)\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}[a-z0-9]{10}")
+_NUMBER = re.compile(r"^(?!\d{4}-\d\d)\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}(?:[a-z0-9]{10}|$)")
 """An account, a telephone number, a wallet or the name of a host."""
 _TOOL_NAME = re.compile(r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$|^[a-z]+(?:-[a-z]+)+_[a-z_]+$")
 _FIELD_NAME = re.compile(
