@@ -180,7 +180,9 @@ class _ReadDefinition:
         """Yield the parameters that by their name take what the model knows."""
         keys = not _KEEPS_KEYS.search(self._owner)
         for name in self._names.fields:
-            if (name in CONTEXT_PARAMETERS or (keys and _KEYS.search(name))) and (at := self.text.find(name, self._asked)) >= 0:
+            if (name in CONTEXT_PARAMETERS or (keys and _KEYS.search(name))) and (
+                at := self.text.find(name, self._asked)
+            ) >= 0:
                 yield Hit(at, at + len(name), Sign.CONVERSATION, MEDIUM)
 
     def _is_ordinary(self, text: str, hit: Hit) -> bool:

@@ -32,7 +32,8 @@ Meaning = IntFlag(
 
 ``FOREIGN`` is a tool of another server, ``SIBLING`` one of the same server, ``SELF`` the tool itself,
 ``TOOL_NAME`` a name in the form of one, ``OWN_FIELD`` a parameter of the tool. ``FOREIGN_WORD`` marks words
-of other languages than English, ``STRANGER`` an address that is neither an example nor the server's own, ``PHRASE`` words that phrases begin with, ``END`` the end of a sentence.
+of other languages than English, ``STRANGER`` an address that is neither an example nor the server's own,
+``PHRASE`` words that phrases begin with, ``END`` the end of a sentence.
 """
 
 M = Meaning
