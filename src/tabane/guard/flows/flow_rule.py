@@ -645,7 +645,8 @@ class FlowRule:
         state = tuple((trail.texts, trail.texts.stamp, len(trail.private)) for trail in trails)
         if self._names is None or self._names[0] != state:
             private = frozenset(source for trail in trails for source in trail.private)
-            self._names = state, TrailNames([trail.texts for trail in trails], private)
+            earlier = self._names[1] if self._names is not None else None
+            self._names = state, TrailNames([trail.texts for trail in trails], private, earlier)
         return self._names[1]
 
     def _carries_nothing(self, trails: tuple[Trail, ...], fetch: Fetch) -> bool:

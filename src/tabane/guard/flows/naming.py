@@ -12,7 +12,8 @@ import base64
 import codecs
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -277,45 +278,57 @@ _DEEPEST_LIST = 2
 
 
 class _Parsed:
-    """One result, taken apart into its fields and its texts; ``prose`` are those without lines of names."""
+    """One result, taken apart. ``own`` are addresses of its reader.
+
+    ``fields`` are by their values, ``text`` is all the rest, and ``prose`` is that without lines of names.
+    """
 
     def __init__(self, text: KeptText, own: frozenset[str]) -> None:
-        self.texts: list[str] = []
-        self.prose: list[str] = []
+        self.origin, self.own = text, own
         self.fields: dict[str, list[Field]] = {}
-        self._text, self._own, self._count = text, own, 0
+        self._texts: list[str] = []
+        self._prose: list[str] = []
+        self._count = 0
         self._authors: tuple[tuple[str, ...], Literal["none", "self", "other"]] = ((), "none")
         self._sent = _SENT.search(text.tool) is not None
         try:
             found = msgspec.json.decode(text.body)
         except (msgspec.DecodeError, ValueError, RecursionError):
             self._add(unescaped(text.body.decode("utf-8", "ignore")))
-            return
-        self._take_result(found)
+        else:
+            self._take_result(found)
+        self._raw = "\n".join(self._texts)
+        self.text = folded(self._raw)
+        self.prose = self.text if self._prose == self._texts else folded("\n".join(self._prose))
+
+    @cached_property
+    def spellings(self) -> tuple[str, ...]:
+        """Its text in the spellings in which an address can be hidden."""
+        return tuple(_spellings(self.text, self._raw))
 
     def _add(self, text: str) -> None:
-        """Add a text. A line of it that is the field of a name can be forged, and names a member at most."""
-        self.texts.append(text)
-        if not self._text.listing or "\n" not in text:
-            self.prose.append(text)
-            return
+        self._texts.append(text)
+        self._prose.append(text)
+
+    def _add_lines(self, text: str) -> None:
+        """Add a text of lines. One that is the field of a name can be forged, and names a member at most."""
+        self._texts.append(text)
         lines = text.splitlines()
         is_list = all(map(_ITEM.fullmatch, lines))
         for line in lines:
-            named = (_ITEM if is_list else _NAMED).fullmatch(line)
-            if named is None:
-                self.prose.append(line)
-            else:
-                field = Field("other", False, (), self._text.source, self._text.tool)
+            if named := (_ITEM if is_list else _NAMED).fullmatch(line):
+                field = Field("other", False, (), self.origin.source, self.origin.tool)
                 self.fields.setdefault(folded(named[1]), []).append(field)
+            else:
+                self._prose.append(line)
 
     def _take_result(self, found: Any) -> None:
         if not isinstance(found, dict) or not isinstance(found.get("content"), list):
-            self._walk(found, "", (), 0, listing=self._text.listing)
+            self._walk(found, "", (), 0, listing=self.origin.listing)
             return
         structured = found.get("structuredContent")
         if structured is not None:
-            self._walk(structured, "", (), 0, listing=self._text.listing)
+            self._walk(structured, "", (), 0, listing=self.origin.listing)
         for block in found["content"]:
             text = block.get("text") if isinstance(block, dict) else None
             if not isinstance(text, str):
@@ -325,13 +338,13 @@ class _Parsed:
             if text[:1] in "[{":
                 with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
                     decoded = msgspec.json.decode(text)
-            if decoded is None and self._text.listing:
+            if decoded is None and self.origin.listing:
                 with contextlib.suppress(ValueError):
                     decoded = _YamlList(text).records()
             if decoded is None:
-                self._add(text)
+                (self._add_lines if self.origin.listing else self._add)(text)
             elif structured is None or decoded not in (structured, _only_value(structured)):
-                self._walk(decoded, "", (), 0, listing=self._text.listing)
+                self._walk(decoded, "", (), 0, listing=self.origin.listing)
 
     def _walk(self, value: Any, name: str, authors: tuple[str, ...], depth: int, *, listing: bool) -> None:
         self._count += 1
@@ -380,10 +393,10 @@ class _Parsed:
 
     def _note(self, text: str, kind: str, authors: tuple[str, ...]) -> None:
         if authors is not self._authors[0]:
-            own = all(each in _ME or not self._own.isdisjoint((each, *mails_in(each))) for each in authors)
+            own = all(each in _ME or not self.own.isdisjoint((each, *mails_in(each))) for each in authors)
             self._authors = authors, "self" if own or self._sent else "other"
         author = self._authors[1] if authors else "none"
-        field = Field(author, kind in _RELATIONS, authors, self._text.source, self._text.tool)
+        field = Field(author, kind in _RELATIONS, authors, self.origin.source, self.origin.tool)
         value = folded(text)
         self.fields.setdefault(value, []).append(field)
         for address in mails_in(value):
@@ -457,9 +470,16 @@ class TargetNaming(NamedTuple):
 
 
 class TrailNames:
-    """The texts of trails, ready to be compared with targets. ``sources`` are the private sources read."""
+    """The texts of trails, ready to be compared with targets. ``private`` are the private sources read.
 
-    def __init__(self, texts: list[TrailTexts], private: frozenset[str]) -> None:
+    What ``earlier`` names have prepared is used again, because it takes time.
+    """
+
+    def __init__(
+        self, texts: list[TrailTexts], private: frozenset[str], earlier: TrailNames | None = None
+    ) -> None:
+        prepared = earlier._prepared if earlier is not None else {}
+        self._prepared: dict[int, tuple[KeptText, str | _Parsed]] = {}
         self.whole = all(each.whole for each in texts)
         echoes = all(each.echoes_known for each in texts)
         self.private = private
@@ -473,7 +493,12 @@ class TrailNames:
             if text.role == "others":
                 others.append((number, text))
                 continue
-            read = folded(unescaped(text.body.decode("utf-8", "ignore")))
+            kept = prepared.get(id(text))
+            if kept is not None and kept[0] is text and isinstance(kept[1], str):
+                read = kept[1]
+            else:
+                read = folded(unescaped(text.body.decode("utf-8", "ignore")))
+            self._prepared[id(text)] = text, read
             if text.role == "written":
                 self._written.append((number, read))
             elif text.role == "later":
@@ -484,24 +509,16 @@ class TrailNames:
                 own.update(mails_in(read))
                 own.update(re.findall(r"\b[a-z]{2}\d{2}[a-z0-9]{10,30}\b", read))
         self._own = frozenset(own)
-        self._texts: list[tuple[str, KeptText]] = []
-        self._fields: dict[str, list[Field]] = {}
-        self._raw: list[str] = []
-        self._prose: list[tuple[str, KeptText]] = []
-        self._before: list[tuple[int, str, str, KeptText]] = []
+        self._others: list[tuple[int, _Parsed]] = []
+        self._is_ordered = len(texts) == 1
         for number, text in others:
-            parsed = _Parsed(text, self._own)
-            whole = "\n".join(parsed.texts)
-            self._raw.append(whole)
-            self._texts.append((folded(whole), text))
-            same = parsed.prose == parsed.texts
-            self._prose.append(self._texts[-1] if same else (folded("\n".join(parsed.prose)), text))
-            if len(texts) == 1:  # then the order is known
-                self._before.append((number, " ".join(parsed.fields), *self._texts[-1]))
-            for value, fields in parsed.fields.items():
-                self._fields.setdefault(value, []).extend(fields)
+            kept = prepared.get(id(text))
+            parsed = kept[1] if kept is not None and kept[0] is text else None
+            if not isinstance(parsed, _Parsed) or parsed.own != self._own:
+                parsed = _Parsed(text, self._own)
+            self._prepared[id(text)] = text, parsed
+            self._others.append((number, parsed))
         self._homes = {host.removeprefix("www."): text for _, text in others for host in text.homes}
-        self._compact: list[tuple[str, KeptText]] | None = None
 
     # -- known ---------------------------------------------------------------------------------------
 
@@ -514,7 +531,7 @@ class TrailNames:
         if target.kind in ("user", "channel", "value", "program"):
             # A client asks about all hotels of a list, and not because its user wants each of them.
             listed = self._stands_in_own(value, self._public) and any(
-                _stands_in(value, text) for text, _ in self._texts
+                _stands_in(value, other.text) for _, other in self._others
             )
             return not listed and self._has(value, later=leaves)
         if value in self._own:
@@ -532,7 +549,7 @@ class TrailNames:
         if host == name or not self._has(host):
             return False
         # Many share a site: another address of it that a text of others names is theirs.
-        return not any(name in text for text, _ in self._texts)
+        return not any(name in other.text for _, other in self._others)
 
     def _has(self, value: str, *, later: bool = True) -> bool:
         if not value:
@@ -550,12 +567,12 @@ class TrailNames:
     def _was_given_first(self, target: Target, value: str) -> bool:
         """Return whether a client gave it to a tool when no text of others had named it, so its user did."""
         number = next((place for place, text in self._written if self._stands_in_own(value, [text])), None)
-        if number is None or not self._before or not self.whole:
+        if number is None or not self._is_ordered or not self.whole:
             return False
-        earlier = [each for each in self._before if each[0] < number]
-        if any(value in fields or value in text for _, fields, text, _ in earlier):
+        earlier = [each for each in self._others if each[0] < number]
+        if any(value in other.text or any(value in each for each in other.fields) for _, other in earlier):
             return False
-        return self._disguised(target, value, {id(origin) for *_, origin in earlier}) is None
+        return self._disguised(target, value, earlier) is None
 
     @staticmethod
     def _stands_in_own(value: str, texts: list[str]) -> bool:
@@ -578,14 +595,16 @@ class TrailNames:
         """
         value = folded(target.value)
         names = {value, target.name} if target.kind == "host" else {value}
-        fields = [field for name in names for field in self._fields.get(name, ())]
+        fields = [
+            field for name in names for _, other in self._others for field in other.fields.get(name, ())
+        ]
         if not leaves and self._stands_in_own(value, [text for _, text, _ in self._later]):
             return TargetNaming("nowhere")  # it was looked up afterwards: a text of others may describe it
         if target.kind in ("id", "value", "path", "user") or (not leaves and target.kind == "channel"):
-            named = self._prose if target.kind in ("user", "channel") else self._texts
-            for text, origin in named:  # whoever praises a hotel may want it to be booked
-                if not target.inside and _stands_in(value, text):
-                    return TargetNaming("text", origin.source, origin.tool)
+            is_name = target.kind in ("user", "channel")
+            for _, other in self._others:  # whoever praises a hotel may want it to be booked
+                if not target.inside and _stands_in(value, other.prose if is_name else other.text):
+                    return TargetNaming("text", other.origin.source, other.origin.tool)
         if fields and not target.inside:
             asked = self._asked_field(target, fields, sink, deletes=deletes, leaves=leaves, clean=clean)
             return TargetNaming("record", asked.source, asked.tool) if asked is not None else None
@@ -593,14 +612,14 @@ class TrailNames:
             return None
         if target.kind == "host" and (home := self._homes.get(target.name.partition("/")[0])) is not None:
             return TargetNaming("record", home.source, home.tool)
-        for text, origin in self._texts:
-            if any(_stands_in(name, text) for name in names):
-                return TargetNaming("text", origin.source, origin.tool)
+        for _, other in self._others:
+            if any(_stands_in(name, other.text) for name in names):
+                return TargetNaming("text", other.origin.source, other.origin.tool)
         if fields:
             return (
                 None if target.kind == "address" else TargetNaming("record", fields[0].source, fields[0].tool)
             )
-        if (hidden := self._disguised(target, value)) is not None:
+        if (hidden := self._disguised(target, value, self._others)) is not None:
             return TargetNaming("disguised", hidden.source, hidden.tool)
         return None if self.whole or target.inside else TargetNaming("nowhere")
 
@@ -626,8 +645,9 @@ class TrailNames:
         """Return whether the user named the author of a record: by each of its addresses, if it has any."""
         return all(map(self._has, mails_in(" ".join(authors)) or authors))
 
-    def _disguised(self, target: Target, value: str, among: set[int] | None = None) -> KeptText | None:
-        """Return the text of others that names a target in other words; one ``among`` these, if given."""
+    @staticmethod
+    def _disguised(target: Target, value: str, others: Sequence[tuple[int, _Parsed]]) -> KeptText | None:
+        """Return the text of others that names a target in other words; None if none does."""
         bare = compact(target.name if target.kind == "host" else value)
         if len(bare) < 4:
             return None
@@ -635,27 +655,15 @@ class TrailNames:
         if target.kind == "account" and len(bare) > _LEAST_RUN:
             turned |= {bare[start : start + _LEAST_RUN] for start in range(len(bare) - _LEAST_RUN + 1)}
         parts = () if target.inside else _telling_parts(target, value)
-        for spelling, source in self._compacted():
-            if (among is None or id(source) in among) and any(each in spelling for each in turned):
-                return source
+        for _, other in others:
+            if any(each in spelling for spelling in other.spellings for each in turned):
+                return other.origin
         # A name such as lock.front is one word of a machine for several of a person.
         enough = any if target.kind in ("value", "id") and " " not in value else all
-        for text, origin in self._texts if parts else ():
-            if among is not None and id(origin) not in among:
-                continue
-            if enough(_stands_in(part, text) for part in parts):
-                return origin
+        for _, other in others if parts else ():
+            if enough(_stands_in(part, other.text) for part in parts):
+                return other.origin
         return None
-
-    def _compacted(self) -> list[tuple[str, KeptText]]:
-        """Return the texts of others in the spellings in which an address can be hidden."""
-        if self._compact is None:
-            self._compact = [
-                (spelling, origin)
-                for (text, origin), raw in zip(self._texts, self._raw, strict=True)
-                for spelling in _spellings(text, raw)
-            ]
-        return self._compact
 
 
 def _is_own(field: Field) -> bool:
