@@ -30,6 +30,9 @@ LONGEST_OWN, LONGEST_SAID = 1 << 16, 1 << 15
 MOST_FIELDS = 20_000
 """Fields of records in one result. The rest is taken for text."""
 
+MOST_LINES, LONGEST_LINE = 4_000, 1_000
+"""Lines of a list in a text, and characters in one of them. A longer one is taken for text."""
+
 TextRole = Literal["said", "own", "written", "later", "others"]
 """``said``: given before anything untrusted was read. ``own``: read before that from another source.
 ``written`` and ``later``: the same after something untrusted was read. ``others``: untrusted."""
@@ -204,12 +207,14 @@ class _YamlList:
     """
 
     def __init__(self, text: str) -> None:
-        self._lines = text.rstrip("\n").split("\n")
+        self._lines = text.rstrip("\n").split("\n") if text.startswith("- ") else []
         self._at = 0
 
     def records(self) -> list[dict[str, Any]]:
         """Return the records."""
         found: list[dict[str, Any]] = []
+        if not 0 < len(self._lines) <= MOST_LINES or max(map(len, self._lines)) > LONGEST_LINE:
+            raise ValueError
         while self._at < len(self._lines):
             line = self._lines[self._at]
             self._lines[self._at] = "  " + line[2:]
@@ -314,6 +319,9 @@ class _Parsed:
         """Add a text of lines. One that is the field of a name can be forged, and names a member at most."""
         self._texts.append(text)
         lines = text.splitlines()
+        if len(lines) > MOST_LINES:
+            self._prose.append(text)
+            return
         is_list = all(map(_ITEM.fullmatch, lines))
         for line in lines:
             if named := (_ITEM if is_list else _NAMED).fullmatch(line):
@@ -427,9 +435,8 @@ _SPOKEN = _words(
 )
 _SPOKEN_UNSPACED = ("ドット", "アットマーク", "アット", "ハイフン", "点")
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{12,400}={0,2}")
-_HEX_PAIRS = re.compile(r"(?<![0-9A-Za-z])(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[ ,:]?){8,200}(?![0-9A-Za-z])")
-_HEX_OR_NOT = bytes(104 if chr(byte) in "0123456789abcdefABCDEF" else 32 for byte in range(256))
-_HEX_RUN = b"h" * 16
+_HEX_OR_BLANK = bytes(byte if chr(byte) in "0123456789abcdefABCDEF" else 10 for byte in range(256))
+_LEAST_HEX = 16
 _MOST_TOKENS = 300
 _NATO = (
     {"x": "x"}
@@ -736,8 +743,9 @@ def _decoded(raw: str) -> Iterator[str]:
                         ).decode()
                     )
                 )
-    if _HEX_RUN not in raw.encode("utf-8", "replace").translate(_HEX_OR_NOT, b" ,:%\\x"):
-        return  # the pattern is slow
-    for found in _HEX_PAIRS.finditer(raw):
-        with contextlib.suppress(ValueError):
-            yield compact(folded(bytes.fromhex(re.sub(r"0x|\\x|[%,:\s]", "", found[0])).decode()))
+    # Pairs may stand apart, and a stray letter may come before them.
+    runs = raw.encode("utf-8", "replace").replace(b"0x", b"").translate(_HEX_OR_BLANK, b" ,:%\\x").split()
+    runs = [run for run in runs if len(run) >= _LEAST_HEX]
+    for start in (0, 1) if runs else ():
+        pairs = b"20".join([run[start : len(run) - (len(run) - start) % 2] for run in runs])
+        yield compact(folded(bytes.fromhex(pairs.decode()).decode("utf-8", "ignore")))
