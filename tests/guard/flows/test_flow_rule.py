@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from tabane.guard.flows.flow_rule import FlowPolicy, FlowRule, broken_rule, trail_key
+from tabane.guard.flows.tool_roles import NO_ROLES
 from tabane.guard.flows.trails import IDLE, Trails
 from tabane.operations import Caller, CallTarget, Face
 from tabane.servers.labels import (
@@ -63,8 +64,9 @@ class Policy:
     def __init__(self, policy: FlowPolicy = "ask") -> None:
         self.allowed: set[str] = set()
         self.rule = FlowRule(
-            policy, Trails(lambda: 1000.0), self.labels, lambda holder: self.allowed, lambda trail: None
-        )
+            policy, Trails(lambda: 1000.0), self.labels, lambda holder: self.allowed, lambda trail: None,
+            roles=lambda target: NO_ROLES._replace(result="records" if "__list_" in target.name else "text"),
+        )  # fmt: skip
 
     def labels(self, target: CallTarget) -> CallLabels:
         given = ("attendees",) if target.name == "calendar__create" else ()

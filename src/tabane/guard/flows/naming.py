@@ -153,23 +153,8 @@ _ME = _words("me self you 私 自分")
 _LONGEST_FIELD, _LONGEST_NAME = 200, 60
 _NAMED_ID = re.compile(r"(?:_|(?<=[a-z]))(?:[iI][dD]s?)$")
 
-_LISTS = re.compile(
-    r"list|search|find|query|\ball\b|recent|unread|received|sent|inbox|history|scheduled|upcoming"
-    r"|[a-z]{3,}(?<!s)s(?:$|_)",
-    re.IGNORECASE,
-)
-_SINGLE = re.compile(
-    r"webpage|page|url|fetch|document|content|attachment|scrape|crawl|browse|readme|gist|download"
-    r"|(?:read|get|open|show|cat)_?(?:\w+_)?file(?:$|_)|file_?(?:text|by)|body|text|raw",
-    re.IGNORECASE,
-)
 _SENT = re.compile(r"(?:^|_)(?:sent|outbox)(?:$|_)(?!to|by)", re.IGNORECASE)
 _SELF = re.compile(r"who_?am_?i|user_?info|_me$|^me$|self|current_user|iban|own_?account", re.IGNORECASE)
-
-
-def lists_records(tool: str) -> bool:
-    """Return whether a tool of this name lists records, and does not return a text that somebody wrote."""
-    return _LISTS.search(tool) is not None and _SINGLE.search(tool) is None
 
 
 class Field(NamedTuple):
@@ -435,8 +420,9 @@ _SPOKEN = _words(
 )
 _SPOKEN_UNSPACED = ("ドット", "アットマーク", "アット", "ハイフン", "点")
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{12,400}={0,2}")
-_HEX_OR_BLANK = bytes(byte if chr(byte) in "0123456789abcdefABCDEF" else 10 for byte in range(256))
+_HEX_TO_H = bytes(104 if chr(byte) in "0123456789abcdefABCDEF" else 32 for byte in range(256))
 _LEAST_HEX = 16
+_HEX = re.compile(rb"[0-9a-fA-F]{16,}")
 _MOST_TOKENS = 300
 _NATO = (
     {"x": "x"}
@@ -744,8 +730,8 @@ def _decoded(raw: str) -> Iterator[str]:
                     )
                 )
     # Pairs may stand apart, and a stray letter may come before them.
-    runs = raw.encode("utf-8", "replace").replace(b"0x", b"").translate(_HEX_OR_BLANK, b" ,:%\\x").split()
-    runs = [run for run in runs if len(run) >= _LEAST_HEX]
+    joined = raw.encode("utf-8", "replace").replace(b"0x", b"").translate(None, b" ,:%\\x")
+    runs = _HEX.findall(joined) if b"h" * _LEAST_HEX in joined.translate(_HEX_TO_H) else []
     for start in (0, 1) if runs else ():
         pairs = b"20".join([run[start : len(run) - (len(run) - start) % 2] for run in runs])
         yield compact(folded(bytes.fromhex(pairs.decode()).decode("utf-8", "ignore")))
