@@ -341,7 +341,7 @@ class FlowRule:
         self._written: dict[str, None] = {}
         self._repeats: tuple[Caller, CallTarget, float] | None = None
         self._key: tuple[Caller, TrailKey] | None = None
-        self._names: tuple[tuple[tuple[TrailTexts, int, bool, int], ...], TrailNames] | None = None
+        self._names: tuple[tuple[tuple[TrailTexts, int, int], ...], TrailNames] | None = None
 
     def verdict(self, caller: Caller, target: CallTarget, arguments: bytes) -> CallVerdict | None:
         """Return the objection to a call; None if there is none. See :class:`CallRule`."""
@@ -646,9 +646,7 @@ class FlowRule:
 
     def _names_of(self, trails: tuple[Trail, ...]) -> TrailNames:
         """Return the names in the texts of trails. Those of the last call are kept: they take time."""
-        state = tuple(
-            (trail.texts, trail.texts.version, trail.texts.whole, len(trail.private)) for trail in trails
-        )
+        state = tuple((trail.texts, trail.texts.stamp, len(trail.private)) for trail in trails)
         if self._names is None or self._names[0] != state:
             private = frozenset(source for trail in trails for source in trail.private)
             self._names = state, TrailNames([trail.texts for trail in trails], private)

@@ -89,6 +89,11 @@ class TrailTexts:
         self.version += 1
         return size
 
+    @property
+    def stamp(self) -> int:
+        """A number that changes whenever something else may be known."""
+        return 2 * self.version + self.whole
+
     def is_full(self, role: TextRole) -> bool:
         """Return whether there is no room for another text of that role."""
         return self._sizes[role] >= _ROOM[role]

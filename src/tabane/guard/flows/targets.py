@@ -7,6 +7,7 @@ the owner of the link.
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
@@ -14,13 +15,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tabane.guard.flows.addresses import addresses_in, host_of
+from tabane.guard.flows.addresses import addresses_in
 from tabane.guard.flows.tool_labels import words_of
 from tabane.guard.flows.tool_roles import Role
 from tabane.operations.door import TargetOfCall
 from tabane.servers.labels import DESTRUCTIVE, EXTERNAL
 
-MOST_TARGETS = 32
+MOST_TARGETS = 64
 """Targets that are compared. A call with more of them is asked about as a whole."""
 
 LONGEST_TARGET = 300
@@ -138,6 +139,7 @@ def targets_of(tool: str, bits: int, given: object, roles: Roles) -> CallTargets
             found[target] = None
             if role == "object":
                 objects.add(target)
+    complete = complete and len(found) <= MOST_TARGETS
     deletes = bool(bits & DESTRUCTIVE) and _DELETING.search(tool) is not None
     chosen = _chosen(tuple(found), objects, bits, deletes=deletes)
     return CallTargets(chosen[:MOST_TARGETS], deletes, complete)
@@ -215,15 +217,14 @@ def _inside(name: str, text: str) -> Iterator[Target]:
     for mail in mails_in(text):
         yield Target("address", mail, name, inside=True)
     seen: set[str] = set()
-    for address in addresses_in(text):
-        if (host := host_of(address)) not in seen:
-            seen.add(host)
-            yield Target("host", address, name, inside=True)
-    for found in _DOMAIN.finditer(text):
-        host = found[0].partition("/")[0].lower()
-        if host not in seen:
-            seen.add(host)
-            yield Target("host", found[0].rstrip(".,;:!?)"), name, inside=True)
+    bare = (found[0].rstrip(".,;:!?)") for found in _DOMAIN.finditer(text))
+    for address in itertools.chain(addresses_in(text), bare):
+        target = Target("host", address, name, inside=True)
+        if target.name not in seen:
+            seen.add(target.name)
+            yield target
+        if len(seen) > MOST_TARGETS:
+            return
 
 
 _REACHED = ("address", "host", "account", "channel", "user")

@@ -197,7 +197,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.EXCLUSIVE, 4, M.MODEL, 4, M.MUST, 5, M.CALL, 2, SELF | M.THIS_STEP, 4, M.ALL),
     rule(S.EXCLUSIVE, 6, M.CALL, 2, SELF | M.THIS_STEP, 2, M.INSTEAD, 1, M.ALL, 1, M.OTHER, 1, M.TOOL),
     rule(S.EXCLUSIVE, 6, M.ALWAYS | M.MUST, 2, M.CALL, 2, SELF, 3, M.INSTEAD, 6, M.OTHER, 2, M.TOOL),
-    rule(S.EXCLUSIVE, 6, M.MUST, 3, M.CALL, 2, M.BEFORE, 1, M.ALL, 1, M.OTHER, 1, M.TOOL),
+    rule(S.EXCLUSIVE, 6, M.MUST, 3, M.CALL, 2, M.BEFORE, 1, M.ALL, 1, M.OTHER, 0, M.TOOL),
     rule(S.EXCLUSIVE, 3, M.ALL, 0, M.OTHER, 1, M.TOOL),
     rule(S.EXCLUSIVE, 4, M.FIRST, 3, M.ALL, 1, M.OTHER, 1, M.TOOL),
     rule(S.EXCLUSIVE, 4, M.MUST, 2, M.CALL, 5, M.FIRST, 3, M.TALK),
@@ -235,6 +235,8 @@ RULES: tuple[Rule, ...] = (
     rule(S.COMMAND, 4, TRIGGER, 10, M.MUST | M.FIRST | M.ALSO, 4, M.RUN, 4, M.SHELL),
     rule(S.COMMAND, 4, TRIGGER, 10, M.MUST | M.FIRST | M.ALSO, 4, M.DELETE, 6, M.FILE | M.PATH | M.PLACE | M.DATA),
     # -- tools of other servers, which no honest text of this one names
+    near(S.REDIRECT, 4, ALIEN | M.SIBLING, 12, M.SERVICE | M.NUMBER, 6, M.PUT | M.SEND | M.CHANGE | M.ALTER | M.RECIPIENT),
+    rule(S.OTHER_TOOL, 4, TRIGGER, 16, M.SEND | M.DELETE | M.PUT, 12, ALIEN, 12, M.SERVICE | M.NUMBER),
     near(S.OTHER_TOOL, 4, M.FOREIGN),
     near(S.OTHER_TOOL, 6, M.FOREIGN, 12, ANY_STEERING),
     rule(S.OTHER_TOOL, 5, M.MODEL, 6, M.MUST, 4, M.CALL, 4, ALIEN),
@@ -338,6 +340,7 @@ RULES: tuple[Rule, ...] = (
 
 _FOREIGN_WORD, _IF, _NOT = int(M.FOREIGN_WORD), int(M.IF), int(M.NOT)  # flags of enum are slow
 _QUOTED, _ORDERED = int(M.QUOTED), int(M.MUST | M.BEFORE | M.WHEN | M.ALSO | M.PLEASE)
+_NEGATABLE = frozenset({S.SECRETS, S.STUFFING, S.CHANNEL, S.CONVERSATION})
 _QUOTABLE = frozenset({S.OVERRIDE, S.SECRECY, S.SECRETS, S.COMMAND})
 """Signs in sentences that speak of attacks: those of scanners and lessons."""
 
@@ -355,6 +358,8 @@ def rule_hits(read: Sentences, order: Order) -> Iterator[Hit]:
                 continue
             for first, last in _matches(one, sentence, order if foreign else "forward"):
                 if foreign and one.sign in _DENIABLE and _is_denied(one, sentence, first, last):
+                    continue
+                if foreign and one.sign in _NEGATABLE and _negated(sentence, first, last, order):
                     continue
                 yield Hit(*read.span(first, last), one.sign, one.weight)
 
@@ -374,6 +379,12 @@ def _is_denied(one: Rule, words: Sequence[Word], first: int, last: int) -> bool:
     for number, means in words:
         between |= means if first < number < last and not means & _TELL else 0
     return one.strict and bool(between & _KEPT) and not between & _TAKEN
+
+
+def _negated(words: Sequence[Word], first: int, last: int, order: Order) -> bool:
+    """Return whether a match is forbidden: beside its verb there is a negation."""
+    near = range(last + 1, last + 3) if order == "backward" else range(first - 2, first)
+    return any(number in near and means & _NOT for number, means in words)
 
 
 def _matches(one: Rule, words: Sequence[Word], order: Order) -> list[tuple[int, int]]:

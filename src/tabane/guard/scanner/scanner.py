@@ -233,7 +233,12 @@ class _ReadDefinition:
             yield Finding(HIDDEN, severity, what, excerpt_of(" ".join(self._disguised)))
         passage = self._weight(self.text, self._words)
         if passage.weight >= MEDIUM:
-            yield _finding(self._whole, passage)
+            finding = _finding(self._whole, passage)
+            names = re.findall(r"[\w-]+", finding.excerpt.lower()) if finding.rule == SHADOWING else ()
+            if (tool := next((one for one in names if one in self._names.foreign), None)) is not None:
+                what = say("It tells the model how to use {tool}, a tool of another server.", tool=tool)
+                finding = replace(finding, message=what)
+            yield finding
         yield from self._encoded(passage.weight)
 
     def _encoded(self, plain: int) -> Iterator[Finding]:
@@ -246,7 +251,7 @@ class _ReadDefinition:
         disguised = without_leet(self.text)
         if disguised is not None and self._weight(disguised).weight < least:
             disguised = None
-        disguised = disguised or spaced_orders(self.text) or backward_text(self.text)
+        disguised = disguised or spaced_orders(self.text) or backward_text(self.text, self._words)
         if disguised is not None:
             yield Finding(
                 HIDDEN, "high", say("It spells orders to the model in a disguise."), excerpt_of(disguised)
@@ -308,8 +313,10 @@ def _sentence(name: str) -> str:
 
 
 def _finding(text: str, passage: Passage) -> Finding:
-    severe = HIGH + 1 if passage.signs <= _PREFERRING else HIGH
-    severity: Severity = "high" if passage.weight >= severe else "medium"
+    severe = passage.weight >= HIGH
+    if passage.signs <= _PREFERRING:
+        severe = max(hit.weight for hit in passage.hits) > HIGH
+    severity: Severity = "high" if severe else "medium"
     rule, message = _rule(passage)
     return Finding(rule, severity, message, excerpt_of(text, *_order_in(text, passage)))
 
