@@ -11,12 +11,9 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from tabane.text.command_secrets import secrets_of_commands
 from tabane.text.lazy_patterns import lazy_pattern
 from tabane.text.secret_forms import Span, announced_secrets, may_name_secrets, secrets_of_forms
 from tabane.text.secret_names import SecretNames, plain_name
-from tabane.text.secret_sentences import secrets_of_sentences
-from tabane.text.secret_tables import secrets_of_tables
 
 HIDDEN = "***"
 
@@ -115,6 +112,8 @@ def _spans_in(text: str, names: SecretNames) -> Iterator[Span]:
     yield from secrets_of_forms(text)
     if not may_name_secrets(text):
         return
+    from tabane.text import command_secrets, secret_sentences, secret_tables  # a hub starts without them
+
     low = text.lower()
     if len(low) != len(text):  # a few letters are longer in lower case
         low = "".join(lower if len(lower := character.lower()) == 1 else character for character in text)
@@ -126,9 +125,9 @@ def _spans_in(text: str, names: SecretNames) -> Iterator[Span]:
         or " /" in text
         or any(word in low for word in _COMMAND_WORDS)
     ):
-        yield from secrets_of_commands(text, names)
-    yield from secrets_of_tables(text, low, names)
-    yield from secrets_of_sentences(text, low, names)
+        yield from command_secrets.secrets_of_commands(text, names)
+    yield from secret_tables.secrets_of_tables(text, low, names)
+    yield from secret_sentences.secrets_of_sentences(text, low, names)
 
 
 _COMMAND_WORDS = ("login", "setx", "add_user", "mysqladmin")

@@ -91,7 +91,7 @@ def test_what_all_trails_keep_is_bounded_and_counted() -> None:
         trail = trails.use(TrailKey("local", str(number), ""))
         trail.add(PRIVATE | UNTRUSTED, "mail", "mail__read")
         trails.kept += trail.texts.add(KeptText("others", b"x" * 100_000))
-        trails.kept += trail.addresses.keep("y" * 100_000)
+        trails.kept += trail.addresses.keep(b"y" * 100_000)
         trails.make_room(1_000_000)
         assert trails.kept <= 1_000_000
     assert trails.kept == sum(trail.texts.size + trail.addresses.kept for trail in trails)

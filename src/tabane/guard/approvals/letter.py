@@ -460,7 +460,10 @@ def letter_text(letter: Letter, lang: Lang, columns: int, longest: int = 1 << 30
     for field in letter.fields:
         lines += _field_lines(field, lang, columns, longest)
     if letter.more or letter.lost:
-        lines += ["", _left_out(letter).render(lang)]
+        left_out = say("Not all of it is shown: {count:,} more {count:field|fields}.", count=letter.more)
+        if letter.lost:
+            left_out = say("Not all of it is shown: only the beginning is kept.")
+        lines += ["", left_out.render(lang)]
     answers = (letter.approve, *letter.remember, letter.refuse)
     for name, parts in (
         ("read", letter.read), ("earlier", letter.earlier), ("who", letter.who), ("answers", answers),
@@ -468,12 +471,6 @@ def letter_text(letter: Letter, lang: Lang, columns: int, longest: int = 1 << 30
         if parts:
             lines += ["", TITLES[name].render(lang), *(f"- {part}" for part in parts)]
     return "\n".join(lines)
-
-
-def _left_out(letter: Letter) -> Message:
-    if letter.lost:
-        return say("Not all of it is shown: only the beginning is kept.")
-    return say("Not all of it is shown: {count:,} more {count:field|fields}.", count=letter.more)
 
 
 def _field_lines(field: LetterField, lang: Lang, columns: int, longest: int) -> Iterator[str]:

@@ -390,16 +390,18 @@ class FlowRule:
         labels = self._labels(target)
         key, bits = self._key_of(caller), labels.bits & READ_LABELS
         source = target.server or target.source
-        if result and self._texts_written.has(source) and not bits & UNTRUSTED:
+        if result and not bits & UNTRUSTED and self._texts_written.has(source):
             bits |= self._texts_written.labels_of(source, result)
+        trail: Trail | None = None
         if len(arguments) > 2 or result or result is None or bits & UNTRUSTED:
-            self._learn_call(key, caller, target, labels.bits | bits, arguments, result)
-        now, last = self.trails.clock(), self._repeats
+            trail = self.trails.use(key)
+            self._learn_call(trail, caller, target, labels.bits | bits, arguments, result)
+        now, last = trail.used if trail is not None else self.trails.clock(), self._repeats
         if last is not None and last[0] is caller and last[1] is target and abs(now - last[2]) < REPEAT:
             return  # the same call as a moment ago: its labels are noted
         if caller.approval:
             self._let_pass(key, labels, target, arguments)
-        self._note(key, bits, source, target.name)
+        self._note(key, bits, source, target.name, trail)
         self._repeats = None if caller.approval else (caller, target, now)
 
     def _let_pass(self, key: TrailKey, labels: CallLabels, target: CallTarget, arguments: bytes) -> None:
@@ -421,7 +423,7 @@ class FlowRule:
 
     def _learn_call(
         self,
-        key: TrailKey,
+        trail: Trail,
         caller: Caller,
         target: CallTarget,
         bits: int,
@@ -429,34 +431,32 @@ class FlowRule:
         result: bytes | msgspec.Raw | None,
     ) -> None:
         """Note the texts and addresses that a call was given and gave back."""
-        trail = self.trails.use(key)
-        if not result and result is None and bits & PRIVATE:
-            trail.addresses.whole = False
-        own = not target.server and target.kind != "list"  # lists of tools are no content
-        if not result and (bits & UNTRUSTED or (result is None and own and trail.untrusted)):
-            trail.texts.whole = False  # nobody knows what it said
+        if not result:
+            if result is None and bits & PRIVATE:
+                trail.addresses.whole = False
+            own = not target.server and target.kind != "list"  # lists of tools are no content
+            if bits & UNTRUSTED or (result is None and own and trail.untrusted):
+                trail.texts.whole = False  # nobody knows what it said
         read = trail.labels
-        if not read & UNTRUSTED:
-            read = labels_read(self._counting(key))
+        if not read & UNTRUSTED and self.trails.are_shared(trail.key):
+            read = labels_read(self._counting(trail.key))
         poisoned = bool(read & UNTRUSTED)
         fetch = fetch_of(target, bits, arguments, self._sent) if bits & EXTERNAL else None
         if fetch is not None and caller.approval:
             for address in fetch.addresses:  # a person has seen it
                 trail.addresses.know(address)
         if len(arguments) > 2:
-            given = bytes(arguments[:LONGEST_ARGUMENTS])
+            given = arguments[:LONGEST_ARGUMENTS]
             if poisoned or not trail.texts.is_full("said"):
                 self._keep(trail, KeptText("written" if poisoned else "said", given))
             if poisoned:
                 self._learn_written(trail, target, bits, read, given, fetch)
-            elif bits & READ_LABELS or b"/" in given or b"www." in given:
-                trail.addresses.hear(
-                    unescaped(given.decode("utf-8", "replace")), asks=bool(bits & READ_LABELS)
-                )
+            else:
+                trail.addresses.hear(given, asks=bits & READ_LABELS != 0)
         if result:
-            self._learn_result(
-                trail, target, bits, bytes(memoryview(result)[:LONGEST_TEXT]), fetch, poisoned=poisoned
-            )
+            body = result if isinstance(result, bytes) else memoryview(result)
+            body = bytes(body[:LONGEST_TEXT])
+            self._learn_result(trail, target, bits, body, fetch, poisoned=poisoned)
             if len(result) > LONGEST_TEXT and bits & UNTRUSTED:
                 trail.texts.whole = False
 
@@ -503,7 +503,7 @@ class FlowRule:
                 KeptText("later" if poisoned else "own", body, source, target.name, public=public),
             )
         if bits & PRIVATE or (fetch is not None and source in trail.private):
-            self.trails.kept += addresses.keep(body.decode("utf-8", "ignore"))
+            self.trails.kept += addresses.keep(body)
             if self.trails.kept > MOST_KEPT:
                 self.trails.make_room(MOST_KEPT)
         if not (b"/" in body or b"www." in body or (fetch is not None and b"](" in body)):
@@ -528,10 +528,11 @@ class FlowRule:
         if caller.face is not Face.WEB:
             self._note(self._key_of(caller), labels, source, tool)
 
-    def _note(self, key: TrailKey, labels: int, source: str, tool: str) -> None:
-        if not labels and self.trails.find(key) is None:
-            return  # who has read nothing needs no trail
-        trail = self.trails.use(key)
+    def _note(self, key: TrailKey, labels: int, source: str, tool: str, trail: Trail | None = None) -> None:
+        if trail is None:
+            if not labels and self.trails.find(key) is None:
+                return  # who has read nothing needs no trail
+            trail = self.trails.use(key)
         grown = trail.add(labels, source, tool) if labels else False
         if grown or (trail.labels and trail.is_stale):
             self._grown(trail)

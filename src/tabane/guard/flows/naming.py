@@ -3,7 +3,7 @@
 A trail keeps the texts that it was given and has read, as bytes. They are looked at only when a call may have
 to be asked about. A record is a JSON object that a listing tool returned: the service wrote its fields, and
 the author of the record wrote the texts in it. Whoever sends a mail chooses its ``From`` and ``Cc``, so an
-address in a record belongs to the record's author.
+address in a record belongs to the record's author. A list that a YAML writer has written holds records too.
 """
 
 from __future__ import annotations
@@ -181,20 +181,133 @@ class Field(NamedTuple):
     tool: str
 
 
+_KEY = re.compile(r"((?!-)[\w.@+-]{1,120}):(?: (.+))?")
+_OPEN = {"'": re.compile(r"(?:[^']|'')*"), '"': re.compile(r'(?:[^"\\]|\\.)*\\?')}
+_CLOSED = {"'": re.compile(r"(?:[^']|'')*'"), '"': re.compile(r'(?:[^"\\]|\\.)*"')}
+_NO_PLAIN = re.compile(r"[\s\[\]{}#&*!|>%@`,?:'\"]|-(?!\d)|.*(?:: | #|\t|:$)")
+_TYPED = re.compile(r"[-+]?\d[\d_.]*|\d{4}-\d\d?-\d\d?(?:[Tt ][\d:.+Zz -]*)?")
+_SERVERS_OWN = re.compile(r"(?:^|_)(?:id|ts|number|date|time|at|timestamp)_?$|[a-z](?:Id|At)$")
+
+
+_NAME = r"#?(\w[\w -]{0,39})"
+_ITEM = re.compile(rf"- {_NAME}")
+_NAMED = re.compile(rf"[ -]{{0,4}}(?:user|username|sender|from|author|recipient|channel|to|name): {_NAME}")
+
+
+class _YamlList:
+    """Records that a YAML writer has written as a list. A line that it would not write is a ``ValueError``.
+
+    A text in such a list is indented or quoted, so its line breaks begin no field. Whoever prints values as
+    they are quotes none: in each record a number or date of the server has to be quoted, because it is a
+    text. And each record has the same fields.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._lines = text.rstrip("\n").split("\n")
+        self._at = 0
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the records."""
+        found: list[dict[str, Any]] = []
+        while self._at < len(self._lines):
+            line = self._lines[self._at]
+            self._lines[self._at] = "  " + line[2:]
+            self._quotes = False
+            record = self._mapping("  ") if line[:2] == "- " else {}
+            if not record or not self._quotes or list(record) != list(found[0] if found else record):
+                raise ValueError
+            found.append(record)
+        return found
+
+    def _takes(self, start: str) -> str | None:
+        """Return the rest of the next line, which is read, if it begins like this and not with a blank."""
+        line = self._lines[self._at] if self._at < len(self._lines) else ""
+        rest = line[len(start) :]
+        if not rest or rest[0] == " " or not line.startswith(start):
+            return None
+        self._at += 1
+        return rest
+
+    def _mapping(self, indent: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        while (line := self._takes(indent)) is not None:
+            field = _KEY.fullmatch(line)
+            if field is None or field[1] in found or len(indent) > 2 * _DEEPEST_LIST:
+                raise ValueError
+            key, value = field[1], field[2]
+            if value is not None:
+                found[key] = self._scalar(value, indent + "  ")
+                if value[0] in _OPEN and _SERVERS_OWN.search(key) and _TYPED.fullmatch(found[key]):
+                    self._quotes = True
+                continue
+            items = []
+            while (item := self._takes(indent + "- ")) is not None:
+                items.append(self._scalar(item, indent + "  "))
+            found[key] = items or self._mapping(indent + "  ")
+            if not found[key]:
+                raise ValueError
+        return found
+
+    def _scalar(self, value: str, indent: str) -> str | None:
+        mark = value[0]
+        if value in ("[]", "{}"):
+            return None
+        if mark not in _OPEN:
+            parts = [value]
+            while (part := self._takes(indent)) is not None:
+                parts.append(part)
+            value = " ".join(parts)
+            if _NO_PLAIN.match(value):
+                raise ValueError
+            return value
+        parts, value = [], value[1:]
+        while not _CLOSED[mark].fullmatch(value):
+            line = self._lines[self._at] if self._at < len(self._lines) else "-"
+            if not _OPEN[mark].fullmatch(value) or (line and not line.startswith(indent)):
+                raise ValueError
+            parts.append(value)
+            value = line[len(indent) :]
+            self._at += 1
+        value = "\n".join([*parts, value[:-1]])
+        return value.replace("''", "'") if mark == "'" else unescaped(value)
+
+
+_DEEPEST_LIST = 2
+"""Levels of fields in such a list: objects within a record, and no deeper."""
+
+
 class _Parsed:
-    """One result, taken apart into its fields and its texts."""
+    """One result, taken apart into its fields and its texts; ``prose`` are those without lines of names."""
 
     def __init__(self, text: KeptText, own: frozenset[str]) -> None:
         self.texts: list[str] = []
+        self.prose: list[str] = []
         self.fields: dict[str, list[Field]] = {}
         self._text, self._own, self._count = text, own, 0
+        self._authors: tuple[tuple[str, ...], Literal["none", "self", "other"]] = ((), "none")
         self._sent = _SENT.search(text.tool) is not None
         try:
             found = msgspec.json.decode(text.body)
         except (msgspec.DecodeError, ValueError, RecursionError):
-            self.texts.append(unescaped(text.body.decode("utf-8", "ignore")))
+            self._add(unescaped(text.body.decode("utf-8", "ignore")))
             return
         self._take_result(found)
+
+    def _add(self, text: str) -> None:
+        """Add a text. A line of it that is the field of a name can be forged, and names a member at most."""
+        self.texts.append(text)
+        if not self._text.listing or "\n" not in text:
+            self.prose.append(text)
+            return
+        lines = text.splitlines()
+        is_list = all(map(_ITEM.fullmatch, lines))
+        for line in lines:
+            named = (_ITEM if is_list else _NAMED).fullmatch(line)
+            if named is None:
+                self.prose.append(line)
+            else:
+                field = Field("other", False, (), self._text.source, self._text.tool)
+                self.fields.setdefault(folded(named[1]), []).append(field)
 
     def _take_result(self, found: Any) -> None:
         if not isinstance(found, dict) or not isinstance(found.get("content"), list):
@@ -212,15 +325,18 @@ class _Parsed:
             if text[:1] in "[{":
                 with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
                     decoded = msgspec.json.decode(text)
+            if decoded is None and self._text.listing:
+                with contextlib.suppress(ValueError):
+                    decoded = _YamlList(text).records()
             if decoded is None:
-                self.texts.append(text)
+                self._add(text)
             elif structured is None or decoded not in (structured, _only_value(structured)):
                 self._walk(decoded, "", (), 0, listing=self._text.listing)
 
     def _walk(self, value: Any, name: str, authors: tuple[str, ...], depth: int, *, listing: bool) -> None:
         self._count += 1
         if isinstance(value, dict | list) and (self._count > MOST_FIELDS or depth > 16):
-            self.texts.append(str(value)[:LONGEST_READ])
+            self._add(str(value)[:LONGEST_READ])
         elif isinstance(value, dict):
             named = tuple(
                 folded(each)
@@ -256,19 +372,17 @@ class _Parsed:
             return
         text = value if isinstance(value, str) else str(value)
         if not listing or not kind or len(text) > _LONGEST_FIELD or "\n" in text:
-            self.texts.append(text)
+            self._add(text)
             return
         if kind not in _RELATIONS and (len(text) > _LONGEST_NAME or text.count(" ") > 5):
-            self.texts.append(text)  # a name can hold an order
+            self._add(text)  # a name can hold an order
         self._note(text, kind, authors)
 
     def _note(self, text: str, kind: str, authors: tuple[str, ...]) -> None:
-        author: Literal["none", "self", "other"] = "none"
-        if authors:
-            is_own = all(
-                each in _ME or each in self._own or set(mails_in(each)) & self._own for each in authors
-            )
-            author = "self" if is_own or self._sent else "other"
+        if authors is not self._authors[0]:
+            own = all(each in _ME or not self._own.isdisjoint((each, *mails_in(each))) for each in authors)
+            self._authors = authors, "self" if own or self._sent else "other"
+        author = self._authors[1] if authors else "none"
         field = Field(author, kind in _RELATIONS, authors, self._text.source, self._text.tool)
         value = folded(text)
         self.fields.setdefault(value, []).append(field)
@@ -301,6 +415,8 @@ _SPOKEN = _words(
 _SPOKEN_UNSPACED = ("ドット", "アットマーク", "アット", "ハイフン", "点")
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{12,400}={0,2}")
 _HEX_PAIRS = re.compile(r"(?<![0-9A-Za-z])(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[ ,:]?){8,200}(?![0-9A-Za-z])")
+_HEX_OR_NOT = bytes(104 if chr(byte) in "0123456789abcdefABCDEF" else 32 for byte in range(256))
+_HEX_RUN = b"h" * 16
 _MOST_TOKENS = 300
 _NATO = (
     {"x": "x"}
@@ -371,12 +487,15 @@ class TrailNames:
         self._texts: list[tuple[str, KeptText]] = []
         self._fields: dict[str, list[Field]] = {}
         self._raw: list[str] = []
+        self._prose: list[tuple[str, KeptText]] = []
         self._before: list[tuple[int, str, str, KeptText]] = []
         for number, text in others:
             parsed = _Parsed(text, self._own)
             whole = "\n".join(parsed.texts)
             self._raw.append(whole)
             self._texts.append((folded(whole), text))
+            same = parsed.prose == parsed.texts
+            self._prose.append(self._texts[-1] if same else (folded("\n".join(parsed.prose)), text))
             if len(texts) == 1:  # then the order is known
                 self._before.append((number, " ".join(parsed.fields), *self._texts[-1]))
             for value, fields in parsed.fields.items():
@@ -469,7 +588,8 @@ class TrailNames:
         ):
             return None  # to somebody whom the user named, whatever else names the mail
         if target.kind in ("id", "value", "path", "user") or (not leaves and target.kind == "channel"):
-            for text, origin in self._texts:  # whoever praises a hotel may want it to be booked
+            named = self._prose if target.kind in ("user", "channel") else self._texts
+            for text, origin in named:  # whoever praises a hotel may want it to be booked
                 if not target.inside and _stands_in(value, text):
                     return TargetNaming("text", origin.source, origin.tool)
         if fields and not target.inside:
@@ -626,6 +746,8 @@ def _decoded(raw: str) -> Iterator[str]:
                         ).decode()
                     )
                 )
-    for found in _HEX_PAIRS.finditer(raw[:LONGEST_READ]):
+    if _HEX_RUN not in raw.encode("utf-8", "replace").translate(_HEX_OR_NOT, b" ,:%\\x"):
+        return  # the pattern is slow
+    for found in _HEX_PAIRS.finditer(raw):
         with contextlib.suppress(ValueError):
             yield compact(folded(bytes.fromhex(re.sub(r"0x|\\x|[%,:\s]", "", found[0])).decode()))

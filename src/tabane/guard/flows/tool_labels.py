@@ -382,8 +382,8 @@ def _untrusted(tool: _Described, *, own: bool) -> int:
     """Return UNTRUSTED if others write it, else 0. A name with an object decides, else the description."""
     if _written_by_others().search(tool.sentence):
         return UNTRUSTED
-    if own:
-        return 0
+    if own:  # a channel is named by whoever opens it
+        return UNTRUSTED if tool.names("rooms") else 0
     if (
         tool.names("untrusted")
         or tool.objects & (_objects("services") | _objects("received"))

@@ -46,7 +46,7 @@ MOST_HOSTS = 512
 MOST_RELATIVE = 300
 MOST_FAMILIES = 128
 LONGEST_PRIVATE = 1 << 17
-"""Characters of private texts that a trail keeps, in memory alone. Of longer ones, the end."""
+"""Bytes of private texts that a trail keeps, in memory alone. Of longer ones, the end."""
 
 LONGEST_SAID = 1 << 14
 LONGEST_QUESTION = 1_000
@@ -104,8 +104,8 @@ class TrailAddresses:
         self._families: dict[int, int] = {}
         self._used = dict.fromkeys(_BOUNDS, 0)
         self._shreds: list[tuple[str, ...]] = []
-        self._private: list[str] = []
-        self._said: list[str] = []
+        self._private: list[bytes] = []
+        self._said: list[bytes] = []
         self.kept = self.said = 0
         self._last = 0
         self._counted_since = 0.0
@@ -117,19 +117,20 @@ class TrailAddresses:
         """Note an address that carries nothing away, because nothing untrusted can have asked for it."""
         _put(self._own, hash(plain_address(address) or address), None, MOST_OWN)
 
-    def hear(self, text: str, *, asks: bool) -> None:
-        """Note what was said before anything untrusted was read. ``asks``: it looks for something.
+    def hear(self, given: bytes, *, asks: bool) -> None:
+        """Note arguments from before anything untrusted was read. ``asks``: they look for something.
 
         The words of a question are its user's, so an address may repeat them. A text that is saved is not.
         """
-        for address in addresses_in(text) if "://" in text or "www." in text else ():
-            self.know(address)
-        if not asks or len(text) > LONGEST_QUESTION:
-            return
-        self._said.append(text)
-        self.said += len(text)
-        while self.said - len(self._said[0]) > LONGEST_SAID:
-            self.said -= len(self._said.pop(0))
+        if b"//" in given or b"www." in given or b"\\/" in given:
+            for address in addresses_in(unescaped(given.decode("utf-8", "replace"))):
+                self.know(address)
+        size = len(given)
+        if asks and size <= LONGEST_QUESTION:
+            self._said.append(given)
+            self.said += size
+            while self.said > LONGEST_SAID + size:
+                self.said -= len(self._said.pop(0))
 
     def write(self, text: str) -> None:
         """Note what was written after something untrusted was read: it may come back in a result."""
@@ -155,25 +156,25 @@ class TrailAddresses:
         for found in itertools.islice(_RELATIVE.finditer(text), MOST_RELATIVE) if page else ():
             _put(self._linked, hash(plain_address(urljoin(page, found[1]))), True, MOST_LINKED)
 
-    def keep(self, text: str) -> int:
+    def keep(self, body: bytes) -> int:
         """Keep a private result (JSON), to see whether an address holds words of it.
 
-        Return the characters that are kept in addition.
+        Return the bytes that are kept in addition.
         """
         before = self.kept
-        if self.kept + len(text) > LONGEST_PRIVATE:
-            self.whole = False
-        self._private.append(text[-LONGEST_PRIVATE:])
-        self.kept += len(self._private[-1])
+        self._private.append(body[-LONGEST_PRIVATE:])
+        self.kept = after = before + len(self._private[-1])
+        if after <= LONGEST_PRIVATE:
+            return after - before
+        self.whole = False
         while self.kept - len(self._private[0]) > LONGEST_PRIVATE:
             self.kept -= len(self._private.pop(0))
-        if self.kept > LONGEST_PRIVATE:
-            self._private[0] = self._private[0][self.kept - LONGEST_PRIVATE :]
-            self.kept = LONGEST_PRIVATE
+        self._private[0] = self._private[0][self.kept - LONGEST_PRIVATE :]
+        self.kept = LONGEST_PRIVATE
         return self.kept - before
 
     def drop(self) -> int:
-        """Forget the private texts, to make room. Then any word may be private. Return their characters."""
+        """Forget the private texts, to make room. Then any word may be private. Return their bytes."""
         kept, self.kept = self.kept, 0
         self._private, self.whole = [], False
         return kept
@@ -220,7 +221,9 @@ class TrailAddresses:
             return None
         if known:
             return ""
-        words = private_words("\n".join(self._private), " ".join(self._said)[-LONGEST_SAID:])
+        private = b"\n".join(self._private).decode("utf-8", "ignore")
+        said = unescaped(b" ".join(self._said).decode("utf-8", "replace"))
+        words = private_words(private, said[-LONGEST_SAID:])
         shreds = shreds_of(parts)
         words.whole = self.whole
         if words.are_in(parts) or (shreds and words.are_spelled([*self._shreds, shreds])):
@@ -358,9 +361,9 @@ class Trail:
     def add(self, labels: int, source: str, tool: str) -> bool:
         """Add the labels of a result. Return whether the trail knows more than before."""
         news = False
-        if labels & PRIVATE:
+        if labels & PRIVATE and source not in self.private:
             news = _note(self.private, source, tool)
-        if labels & UNTRUSTED:
+        if labels & UNTRUSTED and source not in self.untrusted:
             news = _note(self.untrusted, source, tool) or news
         self.labels |= labels & READ_LABELS
         if self.labels and not self.since:
@@ -428,7 +431,7 @@ class Trails:
         self.kept = 0
         self._trails: dict[TrailKey, Trail] = {}
         self._full: dict[TrailKey, None] = {}
-        self._terminals: dict[TrailKey, None] = {}
+        self._shared: dict[TrailKey, None] = {}
         self._latest: Trail | None = None
 
     def __iter__(self) -> Iterator[Trail]:
@@ -449,15 +452,19 @@ class Trails:
 
         A call in a terminal counts what the assistants in its folder have read, and theirs what it has read.
         """
-        if not self._terminals and SPILLED not in self._trails and not _is_terminal(key):
+        if not self.are_shared(key):
             own = self.find(key)
             return (own,) if own is not None else ()
         found = [self.find(key), self.spilled()]
         if _is_terminal(key):
             found += [self.find(each) for each in self._trails if each != key and _is_near(each, key)]
-        elif self._terminals:
-            found += [self.find(each) for each in self._terminals if _is_near(each, key)]
+        else:
+            found += [self.find(each) for each in self._shared if _is_near(each, key)]
         return tuple(trail for trail in found if trail is not None)
+
+    def are_shared(self, key: TrailKey) -> bool:
+        """Return whether other trails may count for a caller too."""
+        return bool(self._shared) or _is_terminal(key)
 
     def use(self, key: TrailKey) -> Trail:
         """Return the trail of a caller that makes a call now; a new one if there is none."""
@@ -479,7 +486,7 @@ class Trails:
         key = trail.key
         self._trails[key] = self._latest = trail
         if _is_terminal(key):
-            self._terminals[key] = None
+            self._shared[key] = None
         self._full.pop(key, None)
         self._full[key] = None
         if len(self._full) > MOST_TRAILS:
@@ -495,11 +502,12 @@ class Trails:
                 spilled = self._trails.pop(SPILLED, None) or Trail(SPILLED)
                 spilled.take(oldest)
                 self._trails[SPILLED] = spilled
+                self._shared[SPILLED] = None
 
     def _remove(self, key: TrailKey) -> Trail:
         trail, self._latest = self._trails.pop(key), None
         self._full.pop(key, None)
-        self._terminals.pop(key, None)
+        self._shared.pop(key, None)
         self.kept -= trail.empty()
         return trail
 
@@ -516,8 +524,8 @@ class Trails:
         if not trail.over(self.clock()):
             trail.empty()
             self._trails[trail.key], self._latest = trail, None
-            if _is_terminal(trail.key):
-                self._terminals[trail.key] = None
+            if _is_terminal(trail.key) or trail.key == SPILLED:
+                self._shared[trail.key] = None
 
     def forget(self, fits: Callable[[TrailKey], bool]) -> int:
         """Remove the trails that fit. Return the number of those that had labels and had not ended."""

@@ -47,7 +47,7 @@ def test_a_private_word_is_found_in_any_part_of_an_address(word: str, data: st.D
     if not any(each.isdigit() for each in word) or word.isdigit():
         word = f"x7{word}"
     book = TrailAddresses()
-    book.keep(f"The password is {word}.")
+    book.keep(f"The password is {word}.".encode())
     shape = data.draw(
         st.sampled_from(
             ["https://e.example/{}", "https://e.example/a/{}/b", "https://e.example/?q={}", "https://{}.e.example/",
@@ -77,7 +77,7 @@ def test_any_text_can_be_looked_at(text: str) -> None:
     for address in addresses_in(f"https://{text} www.{text}"):
         assert plain_address(address) == address
     book = TrailAddresses()
-    book.keep(text)
+    book.keep(text.encode())
     book.price(plain_address(f"https://e.example/{text}"))
     book.link(f"https://{text}", f"https://{text}")
 
@@ -119,7 +119,7 @@ def test_what_a_trail_keeps_is_bounded() -> None:
     book.link(" ".join(f"https://s{n}.example/{n}" for n in range(600)))
     for part in range(10):
         book.link(" ".join(f"https://s{n}.example/{part}" for n in range(600)))
-        book.keep("word " * 20_000)
+        book.keep(b"word " * 20_000)
     assert book.kept <= LONGEST_PRIVATE
     assert len(book._linked) <= MOST_LINKED
 
