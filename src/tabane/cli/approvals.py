@@ -181,7 +181,12 @@ def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: WaitingCall) -> N
     if row.pairs:
         terminal.note(say("y approves it, n refuses it, and a also allows the same from now on."))
     emit(text(say("Approve this call?")), " [y/N/a]: " if row.pairs else " [y/N]: ", err=True, nl=False)
-    if hub.first_of((call,), sys.stdin.fileno()) == call:
+    try:
+        first = hub.first_of((call,), sys.stdin.fileno())
+    except TabaneError:  # the hub has ended: what it says begins on a line of its own
+        emit(err=True)
+        raise
+    if first == call:
         emit(err=True)
         terminal.note(say("The call was decided elsewhere."))
         return
