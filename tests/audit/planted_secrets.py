@@ -464,6 +464,47 @@ PAIRS = [
         {"question": "What is your password?", "answer": PASSWORD, "u": "bob"},
     )
 ]
+GIVEN = [
+    Planted(text.replace("§", secret), (secret,))
+    for text in (
+        "§ is the password", "Password for the portal §", "The password you asked for would be §.",
+        "my password? §",
+        "The password:\n§", "new pw §", "Das neue Passwort wäre §.",
+        "Mein Passwort: „§“", "Kennwort fürs NAS §",
+        "パスワードですが、§となっております。", "パスワードにつきましては § をご利用ください。",
+        "§というパスワードでログインしてください", "パスは§です",
+        "A senha do painel é §, troca depois", "senha nova §",
+        "a senha mudou para §", "كلمة المرور الجديدة هي § فقط", "§ هي كلمة المرور", "§ это пароль", "§是密码",
+        "§ 가 비밀번호입니다", "wifi: guest / §", "SSID: Harbor\nKey: §", "WIFI:T:WPA;S:Harbor;P:§;;",
+        'variable "db_password" {\n  default = "§"\n}', "network={\n ssid=\"harbor\"\n psk=\"§\"\n}",
+    )
+    for secret in ("heron-42-lake", "Jabuti-33x")
+]  # fmt: skip
+_OF_PERSONS = (
+    ("CPF do cliente: §", "764.337.578-04"), ("cpf §", "76433757804"),
+    ("DNI §, domicilio en Lugo", "13869639H"),
+    ("NIE §", "X1234567L"), ("주민등록번호 §", "900101-1234567"), ("Aadhaar no. §", "234567890124"),
+    ("NIR §", "1 84 12 76 451 089 46"), ("numéro de sécurité sociale : §", "184127645108946"),
+    ("CF §", "RSSMRA85T10A562S"),
+    ("Meine Steuer-ID ist §", "86095742719"), ("§ (UK)", "AB 12 34 56 C"), ("EIN §", "12-3456789"),
+    ("個人番号は§です", "2994 1279 7014"), ("§, Beijing", "11010519491231002X"), ("PESEL §", "44051401359"),
+)  # fmt: skip
+_PHRASE = "letter advice cage absurd amount doctor acoustic avoid letter advice cage above"
+_AWS = "bPxRfiCY/K7MDENGwJalrXUtn8FEMIzQ4kLm+9aT"
+MORE = [
+    *(Planted(text.replace("§", number), (number,)) for text, number in _OF_PERSONS),
+    Planted(_PHRASE, (_PHRASE, "doctor acoustic")),
+    Planted(_PHRASE.replace(" ", ", "), ("doctor, acoustic",)),
+    Planted("\n".join(f"{at}. {word}" for at, word in enumerate(_PHRASE.split(), 1)), ("doctor", "acoustic")),
+    Planted(_PHRASE.split(), ("doctor", "acoustic")),
+    Planted(f"AWS: AKIAZ7Q3WX4M5N6P2RTS / {_AWS}", (_AWS,)),
+    Planted({"command": "redis-cli", "args": ["-h", "bob", "-a", PASSWORD, "INFO"]}, (PASSWORD,), ("bob",)),
+    Planted({"args": ["-p", PASSWORD, "ssh", "bob"], "command": "sshpass"}, (PASSWORD,), ("bob",)),
+    Planted({"command": ["/usr/bin/mysql"], "args": ["-u", "bob", "-p" + PASSWORD]}, (PASSWORD,), ("bob",)),
+    Planted(
+        {"cpf": "76433757804", "tax_id": "12-3456789", "u": "bob"}, ("76433757804", "12-3456789"), ("bob",)
+    ),
+]
 PLANTED = [
-    *TOKENS, *KEYS, *URLS, *HEADERS, *SHELL, *FILES, *SENTENCES, *NUMBERS, *NAMES, *PAIRS,
+    *GIVEN, *MORE, *TOKENS, *KEYS, *URLS, *HEADERS, *SHELL, *FILES, *SENTENCES, *NUMBERS, *NAMES, *PAIRS,
 ]  # fmt: skip

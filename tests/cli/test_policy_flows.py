@@ -161,7 +161,7 @@ def test_what_is_allowed_is_remembered_and_taken_back(user: PolicyUser, allowed:
         assert held(line, "files__delete_file", path="x") != ""
     assert user.run("stop").succeeded
     user.begin()
-    assert f"Allowed for local: {allowed}" in user.policy("trails").succeeded.out
+    assert f"Allowed for local:\n  '{allowed}'\n" in user.policy("trails").succeeded.out
     call = ("explain", "mail__send_email", "--client", "test", "--cwd", CWD)
     assert user.policy(*call).status == (0 if allowed == "pages>mail" else 1)
     assert user.policy("disallow", allowed).succeeded.out == f"{allowed} is no longer allowed.\n"

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
+from tabane.text import secret_values
+from tabane.text.personal_numbers import Span
 from tabane.text.secret_names import SecretNames
-from tabane.text.secret_values import hide_secrets, looks_secret
+from tabane.text.secret_values import CHUNK, OVERLAP, hide_secrets, looks_secret
 from tests.harness.patience import assert_in_proportion
 
 
@@ -92,10 +96,49 @@ def test_other_values_are_left_alone(name: str, value: str) -> None:
         "SELECT password FROM users WHERE id = 7",
         "sha256 e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
         "npm_config_registry and sk-learn-contrib-packages",
+        "Authorization: $TOKEN",
+        'curl -H "Authorization: Bearer ${TOKEN}" https://example.com',
+        "password: ****",
+        "token: ${{ secrets.DEPLOY }}",
+        "Pass: the ball",
+        "password: see the vault",
+        "パスワード: 別途連絡",
+        "Pass: 41 Fail: 2",
+        "pin: top",
+        "1 token = 0.75 words",
+        "we walked along the old canal until the rain began to fall on the city",
+        "wifi: 5 GHz, WLAN: 802.11ac in room 12",
+        "tel +49 30 901820, from 2026-12-07 10:00 to 2026-12-07 10:30, in order 12345678",
     ],
 )
 def test_ordinary_texts_stay_as_they_are(text: str) -> None:
     assert hide_secrets(text, SecretNames()) == text
+
+
+def test_a_long_text_is_searched_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+    finders = secret_values._finders()
+
+    def note(text: str, low: str, names: SecretNames) -> Iterator[Span]:
+        searched.append(len(text))
+        return finders.sentences(text, low, names)
+
+    monkeypatch.setattr(secret_values, "_finders", lambda: finders._replace(sentences=note))
+    words = "the password and the token are kept apart, " * 3_000
+    key = "-----BEGIN PRIVATE KEY-----\n" + "MIIBVgIBADANBgkqhkiG9w0B\n" * 1_200 + "-----END PRIVATE KEY-----"
+    parts = [
+        words[: CHUNK - 20] + "the password is Heron!Lake5. ",
+        words,
+        key,
+        words,
+        "api_key=Heron!Lake6 ",
+        words,
+    ]
+    hidden = hide_secrets("\n".join(parts), SecretNames())
+    assert len(searched) > 20
+    assert max(searched) <= CHUNK + OVERLAP
+    assert not any(secret in hidden for secret in ("Heron!Lake", "MIIBVg"))
+    assert words in hidden
 
 
 @pytest.mark.parametrize(

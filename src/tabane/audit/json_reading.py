@@ -7,6 +7,7 @@ column in rows of a table.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from tabane.text.command_secrets import MOST_WORDS, secrets_of_words
 from tabane.text.secret_forms import is_random
 from tabane.text.secret_names import PAIR_NAMES, PAIR_VALUES, WEAK_PAIR_VALUES, SecretNames, names_secret
 from tabane.text.secret_values import HIDDEN, hide_secrets
+from tabane.text.seed_phrases import phrases_of_words
 
 _MOST_LEVELS = 4
 """Levels of JSON inside a string that are read; deeper ones are hidden."""
@@ -32,6 +34,15 @@ _JSON_WITHIN = re.compile(r'[{\[]\s{0,20}(?:["{]|\[["{])')
 _ESCAPE = re.compile(r'\\(?:u([0-9a-fA-F]{4})|(["\\/bfnrt]))')
 _ESCAPED = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
+_COMMAND_NAMES = frozenset(
+    ("command", "cmd", "program", "executable", "exe", "bin", "binary", "file", "run", "entrypoint", "tool")
+)
+"""Members with a program whose arguments are a list beside it."""
+
+_SCHEMA = re.compile(r"\{[^{}]{1,600}\}")
+_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
+_VALUES_OF_SCHEMAS = frozenset(("default", "const", "enum", "example", "examples", "value", "values"))
+
 _LONGEST_HEAD = 60
 _WORDLIKE = re.compile(r"[A-Za-z]+(?:[_ -][A-Za-z]+)*\Z")
 
@@ -40,9 +51,10 @@ class _Container:
     """An open object or list: what is known of the values in it."""
 
     __slots__ = (
-        "column",
+        "arguments",
         "columns",
-        "hides",
+        "command",
+        "is_command",
         "is_list",
         "pair_is_secret",
         "pending",
@@ -51,12 +63,14 @@ class _Container:
         "words",
     )
 
-    def __init__(self, is_list: bool, start: int) -> None:
-        self.is_list, self.start = is_list, start
+    def __init__(self, is_list: bool, start: int, is_command: bool = False) -> None:
+        self.is_list, self.start, self.is_command = is_list, start, is_command
         self.pair_is_secret = False
         self.pending: list[tuple[int, int, bool]] = []  # parts of what is written: start, end, whether weak
         self.words: list[str] | None = [] if is_list else None  # None as soon as it holds more than scalars
         self.values: list[int] = []  # where each of the words is written
+        self.command: list[str] = []  # what a member names as the program that gets a list of arguments
+        self.arguments: _Container | None = None  # the list that was read last
         self.columns: tuple[int, list[int]] | None = None  # of a list of rows: their length, secret columns
 
 
@@ -114,6 +128,8 @@ class JsonReading:
                 parent.values.append(len(out) - 1)
             self._end_value(parent, token[0])
         elif token["open"] is not None:
+            if self._hide_next and token[0] == "{" and _is_schema(token):
+                self._hide_next = False
             self._begin_container(token[0], parent)
         else:
             self._depth -= 1
@@ -139,6 +155,7 @@ class JsonReading:
             parent.words = None
             if self._pair in ("value", "weak") and len(parent.pending) < _MOST_PENDING:
                 parent.pending.append((len(self._out), len(self._out), self._pair == "weak"))
+        is_command = self._pair == "command" and bracket == "["
         self._pair = ""
         self._depth += 1
         self.deepest = max(self.deepest, self._depth)
@@ -148,7 +165,7 @@ class JsonReading:
                 parent.pending.pop()
             self._out.append(_HIDDEN_TOKEN)
             return
-        self._open.append(_Container(bracket == "[", len(self._out)))
+        self._open.append(_Container(bracket == "[", len(self._out), is_command))
         self._out.append(bracket)
 
     def _redact_name(self, token: re.Match[str], parent: _Container | None) -> str:
@@ -158,7 +175,8 @@ class JsonReading:
             "name" if folded in PAIR_NAMES
             else "type" if folded == "type"
             else "value" if folded in PAIR_VALUES
-            else "weak" if folded in WEAK_PAIR_VALUES else ""
+            else "weak" if folded in WEAK_PAIR_VALUES
+            else "command" if folded in _COMMAND_NAMES else ""
         )  # fmt: skip
         self._hide_next = name in self._names
         if parent is not None:
@@ -171,11 +189,15 @@ class JsonReading:
         if parent is None or parent.is_list or not pair:
             return
         at = len(self._out) - 1
-        if pair in ("name", "type"):
+        if pair == "command":
+            parent.command = content.split()[:8]
+            if parent.arguments is not None:
+                self._hide_words(parent.arguments, parent.arguments.words or [], parent.command)
+        elif pair in ("name", "type"):
             if (pair == "name" or "pass" in content.lower()) and names_secret(content, self._names):
                 parent.pair_is_secret = True
                 for start, end, _ in reversed(parent.pending):
-                    self._out[start:end] = [_HIDDEN_TOKEN]
+                    self._out[start:end] = [_HIDDEN_TOKEN, *("" for _ in range(start + 1, end))]
                 parent.pending.clear()
         elif pair == "value" or len(content.split()) <= 3:
             if parent.pair_is_secret:
@@ -196,9 +218,17 @@ class JsonReading:
         words, parent = closed.words, self._open[-1] if self._open else None
         if not words:
             return
-        self._hide_words(closed, words)
+        command = parent.command if parent is not None and not parent.is_list else []
+        self._hide_words(closed, words, command)
         if parent is None:
             return
+        if not parent.is_list:
+            if closed.is_command:
+                parent.command = words
+                if parent.arguments is not None:
+                    self._hide_words(parent.arguments, parent.arguments.words or [], words)
+            else:
+                parent.arguments = closed
         named = [at for at, word in enumerate(words) if names_secret(word, self._names)]
         rows = parent.columns if parent.is_list else None
         if rows is None and parent.is_list and len(self._open) > 1:
@@ -221,9 +251,15 @@ class JsonReading:
             ):
                 self._hide_word(closed, 1)
 
-    def _hide_words(self, closed: _Container, words: list[str]) -> None:
+    def _hide_words(self, closed: _Container, words: list[str], command: list[str]) -> None:
         """Hide what follows a flag or a name in a list of words, such as the arguments of a command."""
-        for at, offset in secrets_of_words(words, self._names):
+        for first, last in phrases_of_words(words):
+            for at in range(first, last):
+                self._hide_word(closed, at)
+        for found, offset in secrets_of_words([*command, *words], self._names):
+            at = found - len(command)
+            if at < 0:
+                continue
             if offset and offset < len(words[at]):
                 self._out[closed.values[at]] = json.dumps(words[at][:offset] + HIDDEN, ensure_ascii=False)
             else:
@@ -257,6 +293,17 @@ class JsonReading:
     @staticmethod
     def _write_string(token: str, text: str, redacted: str) -> str:
         return token if redacted == text else json.dumps(redacted, ensure_ascii=not redacted.isascii())
+
+
+def _is_schema(token: re.Match[str]) -> bool:
+    """Return whether an object that begins describes a field, without a value of it."""
+    whole = _SCHEMA.match(token.string, token.start())
+    with contextlib.suppress(ValueError):
+        schema = json.loads(whole[0]) if whole else {}
+        kinds = schema.get("type")
+        kinds = kinds if isinstance(kinds, list) else [kinds]
+        return set(_TYPES).issuperset(kinds) and _VALUES_OF_SCHEMAS.isdisjoint(schema)
+    return False
 
 
 def _string_content(token: str) -> str:

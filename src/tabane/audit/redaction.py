@@ -18,9 +18,11 @@ from typing import Any
 import msgspec
 
 from tabane.audit.entry import NOTHING, PreparedArguments
-from tabane.text.secret_forms import has_mixed_word, has_run, marks_of, may_have_number, may_name_secrets
+from tabane.text.personal_numbers import FEWEST_DIGITS, has_personal_number
+from tabane.text.secret_forms import has_mixed_word, has_run, marks_of, may_name_secrets
 from tabane.text.secret_names import SecretNames, may_be_pair, may_hold_named
 from tabane.text.secret_values import secret_spans
+from tabane.text.seed_phrases import may_have_phrase
 
 CHECKED = 2 << 10
 """Bytes of arguments that are checked on the event loop, and taken as they are if they are harmless."""
@@ -42,9 +44,6 @@ MOST_DEPTH = 200
 
 _FEW = 2
 """Digits of a number that is no code of any kind."""
-
-_CARD = 9
-"""Digits of the shortest number of a card or a person."""
 
 _ESCAPES = frozenset(b"\\\n\r")
 
@@ -131,7 +130,9 @@ class ArgumentRedactor:
             return False
         # The text has no escapes, so a quotation mark always begins or ends a string, and no string holds
         # JSON with names. If each colon follows a quotation mark, no string has a colon, except at its start.
-        if len(signs) >= _CARD and may_have_number(text):
+        if len(signs) >= FEWEST_DIGITS and has_personal_number(arguments):
+            return False
+        if may_have_phrase(arguments):
             return False
         marks = not few or text.count('":') != text.count(":") or " -" in text
         plain = not may_name_secrets(text, marks)

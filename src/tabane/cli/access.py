@@ -13,6 +13,7 @@ from tabane.cli.operation_command import Column, operation_command
 from tabane.cli.options import absolute, completed, given, key_names, option, with_hub
 from tabane.cli.output import FAILED, Group, Terminal, examples
 from tabane.messages import Message, say
+from tabane.messages.quoting import command_word
 
 if TYPE_CHECKING:
     from tabane.hub.local.client import HubClient
@@ -112,7 +113,9 @@ def _print_trails(terminal: Terminal, found: dict[str, Any]) -> None:
             )
         )
     for holder, pairs in found["allowed"].items():
-        terminal.say(say("Allowed for {holder}: {pairs}", holder=holder, pairs=", ".join(pairs)))
+        terminal.say(say("Allowed for {holder}:", holder=holder))
+        for pair in pairs:
+            terminal.say(Message("  {pair}", pair=command_word(pair)))
 
 
 operation_command(

@@ -20,6 +20,7 @@ from tabane.cli.terminal_text import wrapped
 from tabane.errors import CallerError, TabaneError, UnknownName
 from tabane.hub.local.client import read_result
 from tabane.messages import say
+from tabane.wire.json import decode, encode
 
 if TYPE_CHECKING:
     from tabane.guard.approvals.letter import Letter
@@ -149,8 +150,6 @@ def approved_call(terminal: Terminal, method: str, params: Mapping[str, Any]) ->
     If a person has to approve the call, or a call of a script, whoever sits at the terminal is asked. Without
     a terminal, a note says what the call waits for. An answer elsewhere counts too, whichever comes first.
     """
-    from tabane.wire.json import decode, encode  # the help needs no msgspec
-
     hub = terminal.hub()
     asks = encode({"asks": terminal.asks})
     watch = hub.begin("next_approval", asks)
@@ -182,7 +181,12 @@ def _ask(terminal: Terminal, hub: HubClient, call: bytes, row: WaitingCall) -> N
     if row.pairs:
         terminal.note(say("y approves it, n refuses it, and a also allows the same from now on."))
     emit(text(say("Approve this call?")), " [y/N/a]: " if row.pairs else " [y/N]: ", err=True, nl=False)
-    if hub.first_of((call,), sys.stdin.fileno()) == call:
+    try:
+        first = hub.first_of((call,), sys.stdin.fileno())
+    except TabaneError:  # the hub has ended: what it says begins on a line of its own
+        emit(err=True)
+        raise
+    if first == call:
         emit(err=True)
         terminal.note(say("The call was decided elsewhere."))
         return

@@ -28,6 +28,7 @@ from tabane.cli.output import (
 from tabane.cli.read import SITE_OPERATIONS, say_site
 from tabane.hub.local.client import read_result
 from tabane.messages import say
+from tabane.wire.json import encode
 
 
 class _FollowedJob(Struct):
@@ -171,8 +172,6 @@ _NONE = object()
 )
 @with_hub
 def call_method(terminal: Terminal, method: str, params: str) -> None:
-    from tabane.wire.json import encode  # the help needs no msgspec
-
     body = sys.stdin.buffer.read() if params == "-" else params.encode()
     terminal.json = True
     client = terminal.hub()

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
-from tabane.messages import Lang, Message, say
+from tabane.messages import Message, say
 from tabane.operations import EVERYONE, PEOPLE, NoParameters, Opener, Operation, Privilege, Reference, bound
 from tabane.operations.caller import Face
 
@@ -237,10 +237,6 @@ class ListDocumentFolders(Struct, frozen=True, forbid_unknown_fields=True):
     cursor: Cursor | None = None
 
 
-def _itself(value: Any, lang: Lang) -> Any:
-    return value
-
-
 def _answer(name: str) -> Reference:
     """Return a function on answers. It is imported with the first answer."""
     return Reference(f"documents.operations:{name}")
@@ -250,7 +246,7 @@ _JSON = _answer("json_text")
 _ANSWER: dict[str, Any] = {
     "faces": EVERYONE,
     "privilege": Privilege.READ,
-    "structured": _itself,
+    "structured": lambda value, lang: value,
     "failed": _answer("is_failure"),
     "refused": _answer("failure_answer"),
     "source": "documents",

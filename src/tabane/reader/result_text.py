@@ -48,7 +48,8 @@ def scalar(value: Scalar) -> str:
     if plain and not value.endswith(":") and value not in _NO_STRINGS:
         return value
     # JSON does not escape all line ends of YAML.
-    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff]", _escape_char, json.dumps(value, ensure_ascii=False))
+    written = json.dumps(value, ensure_ascii=False)
+    return re.sub(r"[\x7f-\x9f\u2028\u2029\ufeff]", lambda found: f"\\u{ord(found[0]):04x}", written)
 
 
 def fenced(text: str, lang: Lang = "en") -> str:
@@ -69,10 +70,6 @@ def marked(text: str, note: Message, lang: Lang) -> str:
     mark = next(mark for mark in marks if mark not in text)
     said = Message(note.template, mark=mark).render(lang)
     return f"[{said}]\n{mark}\n{text}\n{mark}\n"
-
-
-def _escape_char(match: re.Match[str]) -> str:
-    return f"\\u{ord(match.group()):04x}"
 
 
 _OF_TABANE = ("url", "private", "way", "share")

@@ -131,7 +131,9 @@ class _ToolReader:
         self._note_unknown(given, ANNOTATIONS, "annotations.")
         found: dict[str, Any] = {}
         for key in ANNOTATIONS:
-            check, allowed = (_text, say("a text in quotes")) if key == "title" else (_switch, _BOOLEAN)
+            check, allowed = _text, say("a text in quotes")
+            if key != "title":
+                check, allowed = (lambda value: isinstance(value, bool)), _BOOLEAN
             value = self._checked_value(given, key, check, allowed, "annotations.")
             if value is not None:
                 found[key] = value
@@ -209,10 +211,6 @@ _BOOLEAN = say("true or false")
 
 def _text(value: object) -> bool:
     return isinstance(value, str)
-
-
-def _switch(value: object) -> bool:
-    return isinstance(value, bool)
 
 
 def _name(value: object) -> bool:

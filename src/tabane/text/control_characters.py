@@ -66,7 +66,7 @@ def escaped_controls(written: str) -> str:
     """
     if _SUSPECT.search(written) is None:
         return written
-    written = _CONTROL.sub(_escape, written.replace("\r", " "))
+    written = _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", written.replace("\r", " "))
     return _INVISIBLE.sub(lambda found: _kept_flag(found) or _escapes(found), written)
 
 
@@ -97,7 +97,3 @@ def _numbers(match: re.Match[str]) -> str:
 def _escapes(match: re.Match[str]) -> str:
     units = match[0].encode("utf-16-be", "surrogatepass")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
-
-
-def _escape(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"

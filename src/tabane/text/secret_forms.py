@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 from tabane.text.credentials import PREFIXES
 from tabane.text.lazy_patterns import lazy_pattern
+from tabane.text.personal_numbers import Span, personal_numbers
+from tabane.text.seed_phrases import seed_phrases
 
 RUN = 16
 """Characters of the shortest unbroken run of letters and digits that is searched for keys of services."""
@@ -20,8 +22,6 @@ _CLASSES = bytes(
     ord("x") if (chr(byte).isalnum() and byte < 128) or byte in b"_-." else ord(" ") for byte in range(256)
 )
 _RUN = b"x" * RUN
-
-Span = tuple[int, int]
 
 
 def has_run(text: bytes) -> bool:
@@ -37,7 +37,7 @@ _HINTS = (
     "parola", "haslo", "ssn", "social", "insurance", "ni num", "nino", "session", "sig", "login", "@",
     "hooks", "heslo",
     "card", "connection", "webhook", "verifier", "answer", "geheim", "kode", "salasana", "tan:", " tan ",
-    "seed", "<<<",
+    "seed", "<<<", "psk", "sandi", "hotspot", "wireless", "zugang", "wifi", "wlan", "ssid", "wi-fi",
     "log in", "sign in", "net use", " /p:", "add_user", "identified", ":*:", ":5432:", ":5433:",
     ":6432:",
 )  # fmt: skip
@@ -50,17 +50,15 @@ _ADJACENT = bytes(
     ord("a") if chr(byte).isalpha() and byte < 128 else ord("0") if 48 <= byte < 58 else ord(" ")
     for byte in range(256)
 )
-_DIGITS_ALONE = bytes(ord("0") if 48 <= byte < 58 else byte for byte in range(256))
 
 _HINTS_BEYOND_ASCII = lazy_pattern(
-    r"pw|パス|暗証|秘密|トークン|認証|確認コ|合言葉|キー|コード|フレーズ|ニーモ|ナンバー|個人番|カード"
+    r"pw|パス|暗証|秘密|ログイン|ネットワ|باسورد|トークン|認証|確認コ|合言葉|キー|コード|フレーズ|ニーモ|ナンバー|個人番|カード"
     r"|シークレ|接続文字"
     r"|密|口令|令牌|私钥|私鑰|验证|驗證|助记|助記|身份证|비밀|암호|토큰|인증|주민|카드|비번|парол|секрет|пин"
     r"|contraseñ|hasł|código|código|lösen|jelsz|şifre|مرور|سر|पास|mật|รห|סיסמ|κωδικ|[！-～]"
 )
 
 _ESCAPED = re.compile(r"%(?:2[0-9A-F]|3[A-F]|40|[0-9a-f]{2})|&(?:#|quot;|lt;|apos;)", re.IGNORECASE)
-_NINE_DIGITS = b"0" * 9
 
 
 def marks_of(text: bytes) -> bytes:
@@ -70,7 +68,7 @@ def marks_of(text: bytes) -> bytes:
 
 def has_mixed_word(text: bytes) -> bool:
     """Return whether a digit is beside a letter."""
-    beside = text.translate(_ADJACENT)
+    beside = text.translate(_ADJACENT, b"-._!")
     return b"a0" in beside or b"0a" in beside
 
 
@@ -81,7 +79,7 @@ def may_name_secrets(text: str, marks: bool = True) -> bool:
     """
     low = text.lower()
     if (
-        "pass" in low or "secret" in low or "pwd" in low or "key" in low or "token" in low or "phrase" in low
+        "pass" in low or "secret" in low or "pw" in low or "key" in low or "token" in low or "phrase" in low
         or "kennwort" in low or "contras" in low or "clave" in low or "senha" in low or "wachtwoord" in low
     ):  # fmt: skip  # the secret may be an ordinary word
         return True
@@ -92,16 +90,6 @@ def may_name_secrets(text: str, marks: bool = True) -> bool:
             if hint in low:
                 return True
     return not text.isascii() and _HINTS_BEYOND_ASCII.search(low) is not None
-
-
-def may_have_number(text: str) -> bool:
-    """Return whether a text has the number of a card or of a person's social security."""
-    return has_digits(text) and next(_numbers(text), None) is not None
-
-
-def has_digits(text: str) -> bool:
-    """Return whether a text has nine digits in a row, with or without blanks and hyphens among them."""
-    return _NINE_DIGITS in text.encode("utf-8", "replace").translate(_DIGITS_ALONE, b" -")
 
 
 # -- forms -------------------------------------------------------------------------------------------
@@ -123,6 +111,7 @@ _TOKENS = lazy_pattern(
     r"|(?:SK|AC)[0-9a-f]{32}|(?:key|pubkey|priv)-[0-9a-f]{32}|secret_[A-Za-z0-9]{32,}"
     r"|eyJ[\w-]{8,}(?:\.[\w-]*){0,4}|\d{6,12}:[A-Za-z0-9_-]{30,})"
 )
+_AWS_SECRET = lazy_pattern(r"(?<![\w+/=.-])[A-Za-z0-9+/]{40}(?![\w+/=.-])")
 _HASHES = lazy_pattern(
     r"(?<![\w$])\$(?:[1-7]|2[abxy]?|apr1|y|gy|7|sha1|md5|argon2\w{1,3}|scrypt|bcrypt"
     r"|pbkdf2[\w-]{0,20})\$[\w./+=,$-]{12,}"
@@ -191,28 +180,39 @@ _SEED = lazy_pattern(
 _SENT = lazy_pattern(r"\bsend\s+(?:--\s+)?[\"']([^\"'\\\s]{3,100})\\[rn][\"']")
 _LOG_IN = lazy_pattern(
     r"(?i)(?:パスワード|log(?:ged)?[ -]?in|sign[ -]?in|logon|credentials?|creds|account|anmeld\w{0,3}"
-    r"|ログイン|登录|로그인)[^\n]{0,40}?[\s:：はが][A-Za-z0-9._@+-]{2,60}\s?[/:]\s?([!-+.0-9<-~-]{4,100})"
+    r"|zugang\w{0,8}|ログイン|登录|로그인)[^\n]{0,40}?[\s:：はが][A-Za-z0-9._@+-]{2,60}\s?[/:]\s?([!-+.0-9<-~-]{4,100})"
 )
 _NET_USE = lazy_pattern(r"\bnet\s+use\s+(?:\w:\s+)?\\\\\S{1,200}\s+([^\s/*]\S{0,100})\s", re.IGNORECASE)
 _IDENTIFIED_BY = lazy_pattern(r"\bidentified\s+by\s+([^\s'\";,)]{3,200})", re.IGNORECASE)
 _IDENTIFIED = lazy_pattern(
     r"\b(?:identified\s+by|(?:encrypted\s+)?password)\s+(?:as\s+)?(['\"])(.{1,200}?)\1", re.IGNORECASE
 )
+_WIFI = lazy_pattern(
+    r"(?i)(?<![a-z])(?:wi-?fi|wlan|ssid|hotspot|wireless)(?![a-z])[^\n]{0,100}(?:\n[^\n]{1,60}){0,2}|ネットワーク名[^\n]{0,100}"
+)
+_WIFI_CODE = lazy_pattern(r"(?i)(?<![a-z])wifi:[^\n]{0,200}?;P:((?:[^;\\\n]|\\.){4,100})")
+_WIFI_PAIR = lazy_pattern(r"(?i)(?:wi-?fi|wlan)\W{1,3}[\w-]{1,32}\s?[/|]\s?([!-~]{8,63})")
 _SECURE = lazy_pattern(r"""ConvertTo-SecureString\s+(?:-String\s+)?["']([^"'\n]{1,200})""", re.IGNORECASE)
 
 
-def secrets_of_forms(text: str) -> Iterator[Span]:
-    """Yield secrets that are recognized without any word beside them."""
-    if has_digits(text):
-        yield from _numbers(text)
-    if has_run(text.encode("utf-8", "replace")):
-        yield from (found.span() for found in _TOKENS.finditer(text))
-    if "$" in text or "{" in text:
-        yield from (found.span() for found in _HASHES.finditer(text))
+def private_keys(text: str) -> Iterator[Span]:
+    """Yield private keys, from their first line to their last one or to the end of the text."""
     if "-----BEGIN" in text:
         yield from (found.span() for found in _PRIVATE_KEY.finditer(text))
     if "Private-Lines" in text:
         yield from (found.span(1) for found in _PUTTY_KEY.finditer(text))
+
+
+def secrets_of_forms(text: str) -> Iterator[Span]:
+    """Yield secrets that are recognized without any word beside them."""
+    yield from personal_numbers(text)
+    yield from seed_phrases(text)
+    if has_run(text.encode("utf-8", "replace")):
+        yield from (found.span() for found in _TOKENS.finditer(text))
+        yield from (found.span() for found in _AWS_SECRET.finditer(text) if _is_mixed(found[0]))
+    if "$" in text or "{" in text:
+        yield from (found.span() for found in _HASHES.finditer(text))
+    yield from private_keys(text)
     if "://" in text:
         yield from (found.span(1) for found in _HOOKS.finditer(text))
         yield from (found.span(1) for found in _LINK.finditer(text) if is_random(found[1]))
@@ -225,30 +225,12 @@ def secrets_of_forms(text: str) -> Iterator[Span]:
         yield from (found.span(1) for found in _ORACLE.finditer(text))
 
 
-# -- numbers of cards and persons -----------------------------------------------------------------------
-
-_CARD = lazy_pattern(
-    r"(?<![\d.])(?:3[47]\d{2}[ -]?\d{6}[ -]?\d{5}|(?:3(?:0[0-5]|[689]\d)\d)[ -]?\d{6}[ -]?\d{4}"
-    r"|(?:4\d{3}|5[1-5]\d{2}|2[2-7]\d{2}|6(?:011|4[4-9]\d|5\d{2}|2\d{2})"
-    r"|35[2-8]\d)(?:([ -]?)\d{4})(?:\1\d{4}){2}(?:\1\d{3})?)"
-    r"(?![\d]|\.\d)"
-)
-_SOCIAL = lazy_pattern(r"(?<![\w-])(?!000|666)[0-8]\d{2}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")
+def _is_mixed(value: str) -> bool:
+    """Return whether a text in base64 is random, unlike a path or a hash in hex."""
+    return all(len(re.findall(some, value)) > 2 for some in ("[0-9]", "[a-z]", "[A-Z]"))
 
 
-def _numbers(text: str) -> Iterator[Span]:
-    for found in _CARD.finditer(text):
-        if _has_luhn_digit(found[0]):
-            yield found.span()
-    for found in _SOCIAL.finditer(text):
-        yield found.span()
-
-
-def _has_luhn_digit(number: str) -> bool:
-    digits = [int(digit) for digit in number if digit.isdigit()]
-    doubled = (sum(divmod(2 * digit, 10)) for digit in digits[-2::-2])
-    return (sum(digits[-1::-2]) + sum(doubled)) % 10 == 0
-
+# -- announced ---------------------------------------------------------------------------------------------
 
 _PATTERNS = (
     (_HEADER, 1, ("authorization", "cookie")),
@@ -263,6 +245,8 @@ _PATTERNS = (
     (_IDENTIFIED_BY, 1, ("identified",)),
     (_IDENTIFIED, 2, ("identified", "password '", 'password "')),
     (_PGPASS, 1, (":",)),
+    (_WIFI_CODE, 1, ("wifi",)),
+    (_WIFI_PAIR, 1, ("wifi", "wi-fi", "wlan")),
 )
 """Patterns, the group that is secret, and texts in lower case of which one is necessary."""
 
@@ -270,14 +254,32 @@ _PATTERNS = (
 def announced_secrets(text: str, low: str) -> Iterator[Span]:
     """Yield secrets that headers, parameters and commands announce. ``low`` is the text in lower case."""
     for pattern, group, hints in _PATTERNS:
-        if any(hint in low for hint in hints):
-            yield from (found.span(group) for found in pattern.finditer(text))
+        for hint in hints:
+            if hint in low:
+                yield from (found.span(group) for found in pattern.finditer(text))
+                break
     if "bearer" in low or "basic" in low or "digest" in low or "apikey" in low:
         yield from (found.span(2) for found in _SCHEME.finditer(text) if _is_credential(found[1], found[2]))
+    if any(
+        word in low for word in ("wifi", "wi-fi", "wlan", "ssid", "hotspot", "wireless", "ネットワーク名")
+    ):
+        for near in _WIFI.finditer(text):
+            for word in re.finditer(r"[!-~]+", near[0]):
+                value = word[0].strip("\"'`,;:!?)(")
+                if len(value) >= 8 and is_given(value):
+                    at = near.start() + word.start() + word[0].index(value)
+                    yield at, at + len(value)
     if "=" in text:
         yield from (found.span(1) for found in _QUERY.finditer(text) if _is_signature(found[1]))
-    if "log" in low or "sign" in low or "cred" in low or "account" in low or not text.isascii():
-        yield from (found.span(1) for found in _LOG_IN.finditer(text) if is_random(found[1]))
+    if (
+        "log" in low
+        or "sign" in low
+        or "zugang" in low
+        or "cred" in low
+        or "account" in low
+        or not text.isascii()
+    ):
+        yield from (found.span(1) for found in _LOG_IN.finditer(text) if is_given(found[1]))
 
 
 def _is_credential(scheme: str, value: str) -> bool:
@@ -322,3 +324,20 @@ def is_random(value: str) -> bool:
     digits = any(character.isdigit() for character in value)
     signs = any(character in "!@#$%^&*+=?~" for character in value)
     return (letters and (digits or signs)) or (digits and signs)
+
+
+_TECHNICAL = re.compile(
+    r"(?i)v?\d[\d.,:/+-]*(?:[a-z%]{1,6}|-[a-z]+)?|(?:sha|md|utf|iso|rfc|base|aes|rsa|hs|rs|es|ps|http/?|ipv|oauth"
+    r"|saml|tls|ssl|ed|x\.?|p|argon|pbkdf|cve|iban|sec|step|version|page|line|table|field|item|part|section|phase"
+    r"|level|row|figure|chapter|windows|python|room|seat)[-_ ]?\d[\d.:/_-]*\w{0,8}|https?://\S*|[\w.-]+\.(?:md|py|js|ts"
+    r"|json|ya?ml|toml|txt|html?|pem|key|env|go|rs|c|h|rb|sh|com|org|net|example)|[\w./~-]*/[\w./~-]*"
+    r"|\w+\(.*|.*[(){}\[\]<>|].*|[$#@]\w+|%\w+%|[\w.+-]+@[\w.-]+\.\w+|(?-i:[A-Z]{2,10}-?\d{1,6})"
+)
+
+
+def is_given(value: str) -> bool:
+    """Return whether a word that a sentence gives as a password is one: words with digits or signs."""
+    if not 4 <= len(value) <= 200 or _TECHNICAL.fullmatch(value):
+        return False
+    letters = any(character.isalpha() for character in value)
+    return letters and any(character.isdigit() or character in "!@#$%^&*+=?~_" for character in value)

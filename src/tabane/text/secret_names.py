@@ -22,7 +22,9 @@ _HINTS = (
     "contras",
     "clave", "mdp", "senha", "parola", "wachtwoord", "haslo", "heslo", "geheim", "jelsz", "webhook",
     "connection", "dsn",
-    "insurance", "kode", "salasana", "answer", "unlock",
+    "insurance", "kode", "salasana", "answer", "unlock", "psk", "wifi", "wi_fi", "wlan", "schl",
+    "cpf", "rrn", "aadha",
+    "pesel", "curp", "nino", "number", "steuer", "tax", "fiscal", "national", "resident", "sandi",
 )  # fmt: skip
 """Each secret name in ASCII contains one of these."""
 
@@ -34,6 +36,7 @@ _SECRET = (
     r"|(?:api|access|private|signing|encryption|decryption|master|ssh|account|auth|service|shared"
     r"|subscription|functions"
     r"|license|licence|priv|recovery|wallet|webhook|hmac|consumer|ocp|deploy|gpg|pgp|root|admin)_?key(?:s|$|_)"
+    r"|(?:^|_)psk$|pre_?shared_?key|(?:wpa2?|wep|wi_?fi|wlan|network)_?(?:key|pass|schl(?:ü|ue)ssel)$"
     r"|(?:^|_)tokens?(?:_|$)"
     r"|(?:access|auth|refresh|id|bearer|bot|api|session|csrf|xsrf|device|user|client|personal)tokens?$"
     r"|(?:^|_)(?:pass|passwd|pwd|pw|pat|pin|otp|totp|auth|jwt|bearer|cv[vc]2?|session_?id|csrf|creds?|mdp|ssn"
@@ -45,12 +48,15 @@ _SECRET = (
     r"|auth(?:entication)?_?codes?$"
     r"|(?:credit|debit|bank)_?card(?:_?n(?:umbe|o|um)r?)?$|card_?(?:number|num|no|pan)$|cc_?(?:number|num)$"
     r"|social_?security(?:_?(?:number|no))?$|national_?insurance(?:_?(?:number|no))?$|my_?number_?card$"
+    r"|(?:^|_)(?:cpf|rrn|aadhaa?r|pesel|curp|nino)(?:_?(?:number|no|num))?$|^my_?number$|steuer_?(?:id|nummer)$"
+    r"|(?:^|_)tax(?:payer)?_?(?:id|number)$|codice_?fiscale$|national_?id(?:entity)?(?:_?(?:number|no))?$"
+    r"|passport_?(?:number|no|num)$|resident_?(?:id|registration)(?:_?(?:number|no))?$"
     r"|connection_?string|(?:^|_)dsn$|webhook_?url$"
     r"|(?:pass|kenn|losungs)wor(?:t|te|ts|ter)(?:_|$)|contrase(?:ñ|n)as?|clave_(?:secreta|de_acceso|privada)"
     r"|mots?_?de_?passe|(?:^|_)senhas?(?:_|$)|palavra_passe|parola_(?:d_ordine|chiave)|wachtwoord|has(?:ł"
     r"|l)o(?:_|$)"
     r"|(?:^|_)heslo|jelsz(?:ó|o)|l(?:ö|o)senord|adgangskode|salasana|geheimnis|geheimzahl|şifre|(?:^|_)sifre"
-    r"|парол|секрет|ключ_доступа|пин_код|κωδικ|סיסמ|(?:كلمة|رمز)_(?:ال)?(?:مرور|سر)|प_सवर_ड|mật_khẩu"
+    r"|парол|секрет|ключ_доступа|пин_код|κωδικ|סיסמ|باسورد|(?:كلمة|رمز)_(?:ال)?(?:مرور|سر)|प_सवर_ड|mật_khẩu"
     r"|kata_sandi|รห_สผ_าน"
     r"|c(?:ó|o)digo_de_(?:verificaci(?:ó|o)n|seguridad|verifica(?:ç|c)(?:ã|a)o|seguran(?:ç|c)a)"
     r"|code_de_(?:v(?:é|e)rification|s(?:é|e)curit(?:é|e))|sicherheitscode|best(?:ä|ae)tigungscode"
@@ -65,7 +71,9 @@ _SECRET = (
 _HARMLESS = (
     r"(?:^|_)(?:max|min|num|n|total|count|input|output|prompt|completion|used|saved|budget|limit|context"
     r"|new|thinking|reasoning|page|next|cursor|continuation|sync|result|of)_tokens?$"
-    r"|^tokens$|palabra_clave|tokens?_(?:count|limit|budget|usage|type|index|length|size)$|(?:pin"
+    r"|^tokens$|(?:secret|token|key|password|cookie|credentials?)s?_(?:name|ref|reference|type|path|store|version"
+    r"|namespace|class|provider|scope|manager|policy|length|rotation|count|url|file|arn|(?:hash_)?algorithm)$"
+    r"|palabra_clave|tokens?_(?:count|limit|budget|usage|type|index|length|size)$|(?:pin"
     r"|auth)_?(?:ned|hor)"
 )
 

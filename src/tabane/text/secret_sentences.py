@@ -10,7 +10,8 @@ import re
 from collections.abc import Generator, Iterator
 
 from tabane.text.lazy_patterns import lazy_pattern
-from tabane.text.secret_forms import Span, is_random
+from tabane.text.personal_numbers import Span
+from tabane.text.secret_forms import is_given, is_random
 from tabane.text.secret_names import SecretNames
 
 _LETTER = r"0-9A-Za-z_\u00c0-\u024f\u0370-\u1fff"
@@ -21,7 +22,7 @@ _CORES = (
     "words", "number", "nummer", "ssn", "social security", "national insurance", "ni no", "nino", "verifier",
     "login", "session",
     "connection", "webhook", "answer", "geheim", "salasana", "adgangskode", "kata sandi", "digo de ", "tan",
-    "sas", "sifre",
+    "sas", "sifre", "psk", "wpa",
 )  # fmt: skip
 """Each name in ASCII contains one of these, from which it is read to both sides."""
 
@@ -35,7 +36,7 @@ _CORE = lazy_pattern(
 
 _FOREIGN = lazy_pattern(
     r"contraseñas?|hasł[oa]|lösenord|jelszó|şifre|парол\w{0,3}|пин[ -]?код|секрет|κωδικός|סיסמה|mật khẩu"
-    r"|(?:كلمة|رمز) ال(?:مرور|سر)|पासवर्ड"
+    r"|パス(?=[は：:])|الرقم السري|باسورد|(?:كلمة|رمز) (?:ال)?(?:مرور|سر)|पासवर्ड"
     r"|รหัสผ่าน|パスワード|パスフレーズ|パスコード|暗証番号|秘密鍵|秘密の(?:言葉|質問の答え)|認証番号"
     r"|アクセストークン|トークン|認証情報|合言葉"
     r"|(?:api|アクセス|シークレット|秘密)[ _]?キー|(?:シード|リカバリー?|復元)[ ・]?フレーズ|ニーモニック"
@@ -54,6 +55,7 @@ _QUALIFIERS = frozenset(_QUALIFIERS_TEXT.split())
 _OF_CODES = "your my door use gate alarm entry unlock enter lock safe login access sms time"
 _SPOKEN_NAMES = frozenset(
     (
+        *("パス", "الرقم السري"),
         *("my key", "your key", "ni number", "ni no", "nino", "login", "tan", "privkey"),
         *(f"{word} code" for word in _OF_CODES.split()),
     )
@@ -75,12 +77,13 @@ _CALLED = lazy_pattern(
     r"|\(['\"]\s{0,4},?\s{0,4})(?=[\"'])"
 )
 _QUOTED_VALUE = re.compile(
-    r"""\\{0,8}(?P<open>")(?P<double>(?:[^"\\]|\\(?!"))*)|(?P<single>\\{0,8}')(?P<in>[^'\\]*)|[「『“‘`](?P<other>[^」』”’`]*)"""
+    r"""\\{0,8}(?P<open>")(?P<double>(?:[^"\\]|\\(?!"))*)|(?P<single>\\{0,8}')(?P<in>[^'\\]*)|[「『“‘`„«‹](?P<other>[^」』”’`“»›]*)"""
 )
 _PLAIN_VALUE = re.compile(r"(?!\(\s{0,4}[\"'])[^\s&;,\"'}\])<>」』。、，]+")
 _REST_OF_LINE = re.compile(r"[^\r\n\"'<>{}\[\]&;]+")
 _IS = (
-    "is|was|are|be|c['’]est|to|as|equals|now|currently|ist|lautet|lauten|auf|heißt|heisst|war|est|sera|es"
+    "is|was|would be|will be|wäre|sería|serait|would be now|mudou para|cambió a|passe à|это"
+    "|are|be|c['’]est|to|as|equals|now|currently|ist|lautet|lauten|auf|heißt|heisst|war|est|sera|es"
     "|será|sea|era|è|é|e'|são|to|jest|"
     "is|blir|är|er|on|adalah|là|है|هي|هو|это|—|–|-|=|:|："
 )
@@ -90,13 +93,16 @@ _SENTENCE = lazy_pattern(
     r"(?:[ \t]+(?:now|currently|jetzt|also|just|ahora|maintenant))?[ \t]*[:：]?\s{1,4}(?P<value>\S)"
 )
 _CJK = lazy_pattern(
-    r"[」』\"'）)]{0,2}[ 　]{0,3}(?:に?は|が|を|も|の値は|として|:|：|是|为|為|就是|改为|改成|设为|设置为"
+    r"[」』\"'）)]{0,2}[ 　]{0,3}(?:(?:の(?:件|方|ほう))?(?:なの)?ですが|につきまし(?:て|ては)"
+    r"|につい(?:て|ては)|だけど|って|に?は(?:ですね)?"
+    r"|が|を|も|の値は|として|:|："
+    r"|是|为|為|就是|改为|改成|设为|设置为"
     r"|設置為|设成|는|은|이|가|를|을)[ 　]{0,3}"
     r"(?:現在|今|いま|现在|현재|次の)?[、,:：]?[ 　]{0,3}(?P<value>[「『“\"'`]?[!-~]{3,}|[「『“].{1,200})"
 )
 _BESIDE = re.compile(r"[ 　]{0,4}[\[【(（「]?(?P<value>[!-~]{4,})")
 _NEXT = re.compile(
-    r"(?:['’]s\b|[\"'`*)\]>]){0,3}(?:[ \t]{1,8}|[—–])[\[【(（]?"
+    r"(?:['’]s\b|[\"'`*)\]>?]){0,3}(?:[ \t]{1,8}|[—–])[\[【(（]?"
     r"(?:no\.?[ \t]|number[ \t]|nr\.?[ \t]|#)?(?P<value>\S+)"
 )
 _NEXT_LINE = re.compile(r"[ \t]*\r?\n[ \t]*(?P<value>\S+)[ \t]*(?:\r?\n|\Z)")
@@ -161,6 +167,8 @@ def _is_code(name: str, value: str) -> bool:
 def secrets_of_sentences(text: str, low: str, names: SecretNames) -> Iterator[Span]:
     """Yield values that a name in the text announces. ``low`` is the text in lower case."""
     for core in _CORES:
+        if core not in low:  # cheaper than to find it
+            continue
         at = low.find(core)
         while at >= 0:
             word = _CORE.match(low, at)
@@ -225,7 +233,7 @@ def _values_of(text: str, low: str, name: str, start: int, end: int) -> Iterator
     if following is None and text[end - 1] >= CJK:
         following = _BESIDE.match(text, end)
     span = _spoken(text, name, following.start("value"), direct=False) if following else None
-    if span := span or _before(text, start):
+    if span := span or _before(text, start) or _near(text, name, start, end):
         yield span
 
 
@@ -242,7 +250,7 @@ def _assigned(text: str, name: str, start: int, at: int) -> Iterator[Span]:
         if not of_login and (pair := _USER_AND_PASSWORD.match(text, at)):
             yield pair.span(1)
         below = _NEXT_LINE.match(text, at)
-        if below and is_random(below["value"]):
+        if below and is_given(below["value"]):
             yield below.span("value")
         yield from _listed(text, name, at)
         return
@@ -255,13 +263,35 @@ def _assigned(text: str, name: str, start: int, at: int) -> Iterator[Span]:
             pair = _PASSWORD_OF_USER.match(text, span[1])
             if pair and is_random(pair[1]):
                 yield pair.span(1)
-        if _is_prose(text, *span):
+        if _is_prose(text, *span) or not _is_value_of(name, text[slice(*span)]):
             return
     if not of_login:
         yield span
         yield from _listed(text, name, span[1])
 
 
+def _is_value_of(name: str, value: str) -> bool:
+    """Return whether a value without quotation marks suits a name that is an ordinary word too."""
+    word = name.lower()
+    if value in ("true", "false", "null", "none", "None", "True", "False") or _ELSEWHERE.match(value):
+        return False
+    if word in ("token", "key"):
+        return not _FEW_DIGITS.fullmatch(value)
+    if word == "pin":
+        return any(character.isdigit() for character in value)
+    if word in ("pass", "auth", "oauth"):
+        return " " not in value and (
+            is_given(value)
+            or is_random(value)
+            or (len(value) > 5 and value.isalpha() and value.lower() not in _STOP)
+        )
+    return True
+
+
+_ELSEWHERE = re.compile(
+    r"(?i)(?:see|ask|siehe|voir|ver|via|per|from|in the) \w|別途|後ほど|別メール|見后|另行"
+)
+_FEW_DIGITS = re.compile(r"\d{0,4}[.,]?\d{0,2}(?: .*)?")
 _PASSWORD_OF_USER = re.compile(r"\s{0,2}[/|:]\s{0,2}([^\s,;]{3,100})")
 _PUNCTUATION = re.compile(r"[.,!?。、] |[.!?。]$")
 _SETTING = re.compile(r"[\s>*-]{0,40}(?:export\s|set\s|\$env:)?[\w.-]{0,40}")
@@ -332,7 +362,7 @@ _IDENTIFIER = re.compile(r"[a-z]+(?:[_ ][a-z]+)*")
 
 def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
     """Return the value in a sentence, if it is one. ``direct`` says that a verb announces it."""
-    if text[at] in "\"'`「『“‘":
+    if text[at] in "\"'`「『“‘„«‹":
         span = _value_span(text, at)
         value = text[slice(*span)] if span else ""
         quoted = direct and text[at] != "`" and len(value) >= 3
@@ -348,6 +378,10 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
     end = at + len(value)
     if is_random(value) or _is_code(name, value) or _LONG_HEX.fullmatch(value):
         return at, end
+    if (name == "pass" or not _NO_WORD.search(name)) and (
+        is_given(value) if direct else _WORD_AND_DIGITS.fullmatch(value)
+    ):
+        return at, end
     if not direct or _NO_WORD.search(name):
         return None
     words = (_WORDS if _PHRASE_NAME.search(name) else _CLAUSE).match(text, at)
@@ -356,6 +390,12 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
     return (
         (at, end) if _is_password(value) and (text[at - 1] >= CJK or _CLAUSE_END.match(text, end)) else None
     )
+
+
+_WORD_AND_DIGITS = re.compile(
+    r"(?=.{0,20}[a-z])[^\W\d_]{3,20}[-_.!#$%&+=]\d{2,8}[!?]?"
+    r"|(?=.{0,60}\d)[a-z]{3,15}(?:[-_.](?:[a-z]{3,15}|\d{1,4})){2,3}"
+)
 
 
 def _is_password(word: str) -> bool:
@@ -382,9 +422,36 @@ def _is_phrase(words: list[str]) -> bool:
     return len(words) >= 4 and usual * 4 <= len(words) and all(map(str.isalpha, words))
 
 
-_CONNECTORS = frozenset(
-    ("is", "as", "was", "for", "ist", "als", "es", "como", "est", "comme", "é", "è", "=", "が", "を", "は")
-)  # fmt: skip
+_SHORT_LINE, _NEAR = 120, 60
+_NEAR_WORD = re.compile(r"[!-~]{4,}")
+_SIGN = re.compile(r"[0-9!@#$%^&*+=?~]")
+_SENTENCE_END = re.compile(r"[.!。](?:\s|$)")
+
+
+def _near(text: str, name: str, start: int, end: int) -> Span | None:
+    """Return what can only be a password, near the name of one, in a line that is as short as a message."""
+    if not _SIGN.search(text, max(0, start - _NEAR), end + _NEAR):
+        return None
+    if _NO_WORD.search(name) or _CODE_NAME.search(name):
+        return None
+    begun, ended = text.rfind("\n", max(0, start - 200), start) + 1, text.find("\n", end, end + 200)
+    begun = begun or max(0, start - 200)
+    if (min(len(text), end + 200) if ended < 0 else ended) - begun > _SHORT_LINE:
+        return None
+    for first, last in ((end, end + _NEAR), (max(0, start - _NEAR), start)):
+        for found in _NEAR_WORD.finditer(text, first, last):
+            value = found[0].strip(_TRAILING + "([{<")
+            at = found.start() + found[0].index(value)
+            between = text[end:at] if at >= end else text[at + len(value) : start]
+            if _SENTENCE_END.search(between):
+                continue
+            if is_random(value) or _WORD_AND_DIGITS.fullmatch(value):
+                return at, at + len(value)
+    return None
+
+
+_CONNECTORS_TEXT = "is as was for be becomes ist als es será como est comme é è = が を は هي هو это 가 이 是"
+_CONNECTORS = frozenset(_CONNECTORS_TEXT.split())
 
 
 def _before(text: str, start: int) -> Span | None:
@@ -395,14 +462,14 @@ def _before(text: str, start: int) -> Span | None:
     for at in range(len(words) - 1, 0, -1):
         if words[at].lower() in _CONNECTORS:
             value = words[at - 1].strip(_TRAILING + "「『“‘(")
-            if is_random(value) or _DIGITS.fullmatch(value):
+            if is_random(value) or _DIGITS.fullmatch(value) or _WORD_AND_DIGITS.fullmatch(value):
                 found = begun + head.rfind(value)
                 return found, found + len(value)
     spoken = None if head.isascii() else _SUBJECT.search(head)
-    if spoken and is_random(spoken[1].strip(_TRAILING)):
+    if spoken and is_given(spoken[1].strip(_TRAILING)):
         return begun + spoken.start(1), begun + spoken.end(1)
     return None
 
 
 _DIGITS = re.compile(r"\d{4,8}(?![\w-])")
-_SUBJECT = re.compile(r"([!-~]{5,60})[」』]?[ 　]?(?:が|を|は)[^\s!-~]{0,6}\Z")
+_SUBJECT = re.compile(r"([!-~]{5,60})[」』]?[ 　]?(?:が|を|は|という|是|为|가|이)[^\s!-~]{0,6}\Z")

@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from tabane.text.lazy_patterns import lazy_pattern
-from tabane.text.secret_forms import Span, may_name_secrets
+from tabane.text.personal_numbers import Span
+from tabane.text.secret_forms import may_name_secrets
 from tabane.text.secret_names import SecretNames
 
 _TAG = lazy_pattern(r"<[A-Za-z][^<>]{1,800}>")
@@ -25,6 +26,10 @@ _PAIR = lazy_pattern(
 )
 
 
+_BLOCK = lazy_pattern(
+    r"\b(?:variable|output|secret|resource|ephemeral)\s{1,4}\"([^\"\n]{1,80})\"[^{}\n]{0,80}\{[^{}]{0,400}?"
+    r"\b(?:default|value)\s{0,20}=\s{0,4}\"([^\"\n]{1,400})\""
+)
 _INSERT = lazy_pattern(
     r"(?i)\(([^()]{1,500})\)\s{1,10}values?\s{0,10}((?:\([^()]{1,2000}\)[\s,]{0,10}){1,100})"
 )
@@ -42,14 +47,15 @@ def secrets_of_tables(text: str, low: str, names: SecretNames) -> Iterator[Span]
         yield from _markup(text, names)
     if "name=" in low:
         yield from (found.span(2) for found in _FORM_PART.finditer(text) if found[1] in names)
+    if "{" in text and "=" in text:
+        yield from (found.span(2) for found in _BLOCK.finditer(text) if found[1] in names)
     if "values" in low and "(" in low:
         yield from _inserted(text, names)
     if "val" in low:
         for found in _PAIR.finditer(low):
             if text[slice(*found.span(1))].strip() in names:
                 yield found.span(2)
-    if "\n" in text:
-        yield from _tables(text, names)
+    yield from secrets_of_columns(text, names)
 
 
 def _markup(text: str, names: SecretNames) -> Iterator[Span]:
@@ -74,8 +80,10 @@ _SEPARATORS = ("|", "\t", ";", ",")
 _HEAD_CELL = re.compile(r"[\w .-]{1,40}")
 
 
-def _tables(text: str, names: SecretNames) -> Iterator[Span]:
+def secrets_of_columns(text: str, names: SecretNames) -> Iterator[Span]:
     """Yield the cells of columns with a secret name, in Markdown tables and CSV."""
+    if "\n" not in text:
+        return
     columns: list[int] = []
     separator, count, at = "", 0, 0
     for line in text.splitlines(keepends=True):

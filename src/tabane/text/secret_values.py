@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from typing import NamedTuple
 
-from tabane.text.command_secrets import secrets_of_commands
 from tabane.text.lazy_patterns import lazy_pattern
-from tabane.text.secret_forms import Span, announced_secrets, may_name_secrets, secrets_of_forms
+from tabane.text.personal_numbers import Span
+from tabane.text.secret_forms import announced_secrets, may_name_secrets, private_keys, secrets_of_forms
 from tabane.text.secret_names import SecretNames, plain_name
-from tabane.text.secret_sentences import secrets_of_sentences
-from tabane.text.secret_tables import secrets_of_tables
 
 HIDDEN = "***"
 
@@ -25,6 +24,13 @@ _ENCODED = lazy_pattern(
     r"(?:%[0-9A-Fa-f]{2})+|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});|\\+(?:u[0-9A-Fa-f]{4}"
     r"|[\"'/nrt])"
 )
+CHUNK, OVERLAP = 16 << 10, 2 << 10
+"""Characters of a long text that are searched at once, and of those before them that are searched again.
+
+No expression holds the interpreter for longer than it needs for these. Columns of tables and private keys,
+which are longer, are looked for in the whole text.
+"""
+
 _MOST_LEVELS = 3
 """Levels of escapes and quotation marks in a text; there are more levels of JSON in ``json_reading``."""
 
@@ -79,7 +85,14 @@ def hide_secrets(text: str, names: SecretNames) -> str:
 
 def secret_spans(text: str, names: SecretNames) -> list[Span]:
     """Return where a text has secrets, in their order, none within or beside another."""
-    return _merged(_spans_of(text, names, _MOST_LEVELS), text)
+    if len(text) <= CHUNK + OVERLAP:
+        return _merged(_spans_of(text, names, _MOST_LEVELS), text)
+    spans = [*_finders().columns(text, names), *private_keys(text)]
+    for at in range(0, len(text), CHUNK):
+        begun = max(at - OVERLAP, 0)
+        part = text[begun : at + CHUNK]
+        spans += ((begun + start, begun + end) for start, end in _spans_of(part, names, _MOST_LEVELS))
+    return _merged(spans, text)
 
 
 def _spans_of(text: str, names: SecretNames, levels: int) -> Iterator[Span]:
@@ -99,10 +112,21 @@ def _spans_of(text: str, names: SecretNames, levels: int) -> Iterator[Span]:
                     yield start + first, start + last
 
 
+_STANDS_FOR_VALUE = lazy_pattern(
+    r"(?:(?i:bearer|basic|token|digest|apikey)\s+)?(?:[*•●x]{3,}|\.{3,}|…|<[\w .|/-]{2,60}>"
+    r"|\{\{[^{}]{1,80}\}\}"
+    r"|\$?\{[A-Za-z_][\w.:-]{0,80}\}|\$\{\{[^{}]{1,80}\}\}|\$\([^()]{1,80}\)|\$\d|(?i:your|my)[_-](?i:[a-z]{2,10}[_-])?(?i:token|key|password|secret)|\$(?:env:)?[A-Z][A-Z0-9_]{1,60}"
+    r"|\$(?:[a-z]\w{0,20})?(?:[tT]oken|[pP]ass(?:word|wd)?|[sS]ecret|[kK]ey)|%[A-Z][A-Z0-9_]{1,60}%"
+    r"|\[[A-Z_ -]{3,40}\]|(?:op|vault|env|secret|keychain)://?[\w./ -]{3,200})"
+    r"|(?i:bearer|basic|digest|negotiate)\s*"
+)
+"""A variable or a place of one, stars, or a reference: what people write so as not to write a secret."""
+
+
 def _merged(spans: Iterable[Span], text: str) -> list[Span]:
     merged: list[Span] = []
     for start, end in sorted(spans):
-        if start >= end or text[start:end] == HIDDEN:
+        if start >= end or ((stand := _STANDS_FOR_VALUE.match(text, start)) and stand.end() >= end):
             continue
         if merged and start <= merged[-1][1]:
             merged[-1] = merged[-1][0], max(end, merged[-1][1])
@@ -111,10 +135,32 @@ def _merged(spans: Iterable[Span], text: str) -> list[Span]:
     return merged
 
 
+class _Finders(NamedTuple):
+    """What finds secrets beside their names."""
+
+    commands: Callable[[str, SecretNames], Iterator[Span]]
+    tables: Callable[[str, str, SecretNames], Iterator[Span]]
+    columns: Callable[[str, SecretNames], Iterator[Span]]
+    sentences: Callable[[str, str, SecretNames], Iterator[Span]]
+
+
+@cache
+def _finders() -> _Finders:
+    from tabane.text import command_secrets, secret_sentences, secret_tables  # a hub starts without them
+
+    return _Finders(
+        command_secrets.secrets_of_commands,
+        secret_tables.secrets_of_tables,
+        secret_tables.secrets_of_columns,
+        secret_sentences.secrets_of_sentences,
+    )
+
+
 def _spans_in(text: str, names: SecretNames) -> Iterator[Span]:
     yield from secrets_of_forms(text)
     if not may_name_secrets(text):
         return
+    find = _finders()
     low = text.lower()
     if len(low) != len(text):  # a few letters are longer in lower case
         low = "".join(lower if len(lower := character.lower()) == 1 else character for character in text)
@@ -126,9 +172,9 @@ def _spans_in(text: str, names: SecretNames) -> Iterator[Span]:
         or " /" in text
         or any(word in low for word in _COMMAND_WORDS)
     ):
-        yield from secrets_of_commands(text, names)
-    yield from secrets_of_tables(text, low, names)
-    yield from secrets_of_sentences(text, low, names)
+        yield from find.commands(text, names)
+    yield from find.tables(text, low, names)
+    yield from find.sentences(text, low, names)
 
 
 _COMMAND_WORDS = ("login", "setx", "add_user", "mysqladmin")

@@ -133,7 +133,7 @@ def test_the_first_sentence_says_what_would_happen_and_to_whom(
         ("text", "named only in text that strangers can write: mail (mail__read)"),
         ("record", "from a record of somebody else: mail (mail__read)"),
         ("disguised", "in another spelling or in parts: mail (mail__read)"),
-        ("nowhere", "is named in nothing that was read"),
+        ("nowhere", "Nothing that is still known says where eve@example.net was named"),
     ],
 )
 def test_it_says_where_a_target_was_named(naming: Any, words: str) -> None:

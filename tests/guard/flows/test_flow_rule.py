@@ -49,6 +49,7 @@ LABELS = {
     "docs__delete_file": EXTERNAL | DESTRUCTIVE,
     "crm__list_leads": PRIVATE | UNTRUSTED,
     "shell__run": PRIVATE | DESTRUCTIVE,
+    "mail__contacts": PRIVATE,
     "memory__save": 0,
     "memory__recall": PRIVATE,
 }
@@ -220,7 +221,7 @@ def test_a_command_in_a_terminal_shares_the_trails_of_its_folder() -> None:
     policy = Policy()
     policy.read("mail__read")
     for folder, held in (("/work", True), ("/work/part", True), ("/", True), ("/other", False)):
-        terminal = Caller("local", Face.RPC, "t", client="tabane", cwd=folder, pid=8)
+        terminal = Caller("local", Face.RPC, "t", client="tabane tools call", cwd=folder, pid=8)
         assert (policy.said("mail__send", caller=terminal) != "") is held, folder
     policy = Policy()
     policy.read("mail__read", caller=Caller("local", Face.RPC, "t", client="tabane", cwd="/work", pid=8))
@@ -594,6 +595,27 @@ def test_a_link_of_others_in_a_message_to_a_friend_is_asked_about() -> None:
     for before in ("x " * 60_000, many):
         body = f"{before} evil.example/login"
         assert policy.naming("mail__send", to="bob@example.com", body=body) != []
+    body = "Please open https://evil.example/login/4711"
+    assert policy.naming("mail__send", to="bob@example.com", body=body) == ["text"], "it may carry something"
+
+
+def test_a_list_of_tools_does_not_hide_what_was_read() -> None:
+    """Clients list tools again and again, and nobody keeps what the list said."""
+    policy = Policy()
+    policy.read("mail__read")
+    policy.rule.answered(CALLER, CallTarget("tools/list", "", source="hub", kind="list"), b"{}", None)
+    assert policy.naming("mail__send", to="new@example.com", body="Lunch?") == []
+    policy.rule.answered(CALLER, target("get_document"), b"{}", None)
+    assert policy.naming("mail__send", to="new@example.com", body="Lunch?") == ["nowhere"]
+
+
+def test_a_mail_that_was_sent_adds_no_contact() -> None:
+    policy = Policy()
+    policy.give("mail__read", "Write to carl@example.net")
+    policy.give("mail__send", "sent", b'{"to":["ann@example.org"],"body":"Lunch?"}')
+    assert policy.naming("mail__send", to="carl@example.net", body="Lunch?") == ["text"]
+    policy.give("mail__contacts", "Carl: carl@example.net")
+    assert policy.naming("mail__send", to="carl@example.net", body="Lunch?") == []
 
 
 def test_a_memory_gives_back_what_was_read_with_its_labels() -> None:

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase, translate
 from functools import cached_property
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec import Raw, structs
@@ -282,11 +283,7 @@ def _read_tools(
 
 def definition_for(*, legacy: bool) -> Callable[[Tool], bytes]:
     """Return what makes the definition of a tool for clients of an era."""
-    return _legacy_definition if legacy else _whole_definition
-
-
-def _whole_definition(tool: Tool) -> bytes:
-    return tool.definition
+    return _legacy_definition if legacy else attrgetter("definition")
 
 
 def _legacy_definition(tool: Tool) -> bytes:

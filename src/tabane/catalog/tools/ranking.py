@@ -450,7 +450,11 @@ def name_similarity(match: NameMatch) -> Similarity:
     """Return the function that compares a wanted name with a candidate in that way of matching."""
     if match == "fuzzy":
         return similarity(_SIMILAR)
-    return {"partial": _partial, "prefix": _prefix, "exact": _exact}[match]
+    return {
+        "partial": _partial,
+        "prefix": _prefix,
+        "exact": lambda wanted, candidate: float(wanted == candidate),
+    }[match]
 
 
 def _partial(wanted: str, candidate: str) -> float:
@@ -459,10 +463,6 @@ def _partial(wanted: str, candidate: str) -> float:
 
 def _prefix(wanted: str, candidate: str) -> float:
     return len(wanted) / len(candidate) if candidate.startswith(wanted) else 0.0
-
-
-def _exact(wanted: str, candidate: str) -> float:
-    return float(wanted == candidate)
 
 
 _FIELDS = tuple(FIELDS)

@@ -133,11 +133,20 @@ class KnownTool(NamedTuple):
     roles: ToolRoles
 
 
+class _Clock:
+    """Seconds since 1970 of a trace."""
+
+    seconds = 1e9
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
 def _replayed(trace: Trace, policy: FlowPolicy, known: Mapping[CallTarget, KnownTool]) -> ReplayedTrace:
-    now = [1e9]
+    clock = _Clock()
     rule = FlowRule(
         policy,
-        Trails(lambda: now[0]),
+        Trails(clock),
         lambda target: known[target].labels,
         lambda holder: (),
         lambda trail: None,
@@ -147,7 +156,7 @@ def _replayed(trace: Trace, policy: FlowPolicy, known: Mapping[CallTarget, Known
     approved = structs.replace(CALLER, approval="bench")
     last = max((at for at, (call, _) in enumerate(trace.calls) if call.attack), default=-1)
     for at, (call, tool) in enumerate(trace.calls):
-        now[0] += PACE
+        clock.seconds += PACE
         arguments = encoded(call.arguments)
         verdict = rule.verdict(CALLER, tool.target, arguments)
         if verdict is not None:
@@ -230,6 +239,32 @@ class GuardFigures:
         """The number of calls in all traces."""
         return sum(len(one.trace.calls) for one in self.replayed)
 
+    def row(self, show_missed: int) -> dict[str, Any]:
+        """Return the figures as JSON, with up to ``show_missed`` wrong cases of each kind."""
+        attacks, honest = self.definitions(True), self.definitions(False)
+        bad, good = self.traces(True), self.traces(False)
+        row: dict[str, Any] = {"set": self.name}
+        if self.scanned:
+            row["definitions"] = {
+                "attacks": _found_row(attacks),
+                "labels": {label: _found_row(some) for label, some in _by_label(attacks)},
+                "honest": _found_row(honest),
+                "ms_per_definition": round(self.scan_ms / len(self.scanned), 3),
+            }
+        if self.replayed:
+            row["traces"] = {
+                "stopped": _share_stopped(bad).row,
+                "stopped_after_approvals": _share_stopped(_approved(bad)).row,
+                "labels": {label: _share_stopped(some).row for label, some in _by_label(bad)},
+                "benign_asked": _share_asked(good).row,
+                "questions": sum(one.questions for one in good),
+                "refused": sum(one.refused for one in good),
+                "ms_per_call": round(self.call_ms / max(1, self.calls), 3),
+            }
+        if show_missed:
+            row["missed"] = [case._asdict() for case in wrong_cases(self, show_missed)]
+        return row
+
 
 def measure(found: GuardSet, policy: FlowPolicy) -> GuardFigures:
     """Return the figures of a set."""
@@ -248,7 +283,7 @@ def run_guard(terminal: Terminal, sets: Sequence[Path], policy: FlowPolicy, show
     read = [read_guard_set(file) for file in sets]
     with terminal.working(say("Measuring")):
         figures = [measure(each, policy) for each in read]
-    if terminal.show_json({"policy": policy, "sets": [_row(each, show_missed) for each in figures]}):
+    if terminal.show_json({"policy": policy, "sets": [each.row(show_missed) for each in figures]}):
         return
     _print_definitions(terminal, figures)
     _print_traces(terminal, figures)
@@ -372,33 +407,6 @@ def wrong_cases(figures: GuardFigures, most: int) -> Iterator[WrongCase]:
         yield WrongCase("missed-trace", case.name, case.label, wanted)
     for case in [case for case in figures.traces(False) if case.held][:most]:
         yield WrongCase("benign-asked", case.name, case.label, text(case.held[0][1].reason))
-
-
-def _row(figures: GuardFigures, show_missed: int) -> dict[str, Any]:
-    """Return the figures of a set as JSON."""
-    attacks, honest = figures.definitions(True), figures.definitions(False)
-    bad, good = figures.traces(True), figures.traces(False)
-    row: dict[str, Any] = {"set": figures.name}
-    if figures.scanned:
-        row["definitions"] = {
-            "attacks": _found_row(attacks),
-            "labels": {label: _found_row(some) for label, some in _by_label(attacks)},
-            "honest": _found_row(honest),
-            "ms_per_definition": round(figures.scan_ms / len(figures.scanned), 3),
-        }
-    if figures.replayed:
-        row["traces"] = {
-            "stopped": _share_stopped(bad).row,
-            "stopped_after_approvals": _share_stopped(_approved(bad)).row,
-            "labels": {label: _share_stopped(some).row for label, some in _by_label(bad)},
-            "benign_asked": _share_asked(good).row,
-            "questions": sum(one.questions for one in good),
-            "refused": sum(one.refused for one in good),
-            "ms_per_call": round(figures.call_ms / max(1, figures.calls), 3),
-        }
-    if show_missed:
-        row["missed"] = [case._asdict() for case in wrong_cases(figures, show_missed)]
-    return row
 
 
 def _found_row(items: Sequence[ScannedItem]) -> dict[str, Any]:

@@ -226,30 +226,27 @@ class _Fields:
         leaves = sorted(_leaves(value, schema, role_of, recipients), key=lambda leaf: _ORDER[leaf.role])
         self.more = max(0, len(leaves) - self._most)
         for leaf in leaves[: self._most]:
-            self._row(leaf)
-
-    def _row(self, leaf: _Leaf) -> None:
-        shown = leaf.text[: max(0, min(self._left, self._longest))]
-        self._left -= len(shown)
-        cut = len(leaf.text) - len(shown)
-        self.cut += cut
-        parts, hidden = visible_parts(shown)
-        name = leaf.name[:LONGEST_NAME] + ("…" if len(leaf.name) > LONGEST_NAME else "")
-        label, odd = visible_parts(name)
-        self.hidden = self.hidden or hidden or odd
-        own = leaf.name.rpartition(".")[2]
-        title, said = (
-            _said(leaf.about.get(key), longest)
-            for key, longest in (("title", 120), ("description", LONGEST_SAID))
-        )
-        forms = address_forms(shown) if leaf.kind != "secret" else ()
-        self.lookalike = self.lookalike or any(form.like for form in forms)
-        self.rows.append(
-            ShownField(
-                "".join(label), leaf.role, leaf.kind, parts, title if title != own else "", said,
-                tuple(form.note for form in forms), len(leaf.text), cut, leaf.twice,
+            shown = leaf.text[: max(0, min(self._left, self._longest))]
+            self._left -= len(shown)
+            cut = len(leaf.text) - len(shown)
+            self.cut += cut
+            parts, hidden = visible_parts(shown)
+            name = leaf.name[:LONGEST_NAME] + ("…" if len(leaf.name) > LONGEST_NAME else "")
+            label, odd = visible_parts(name)
+            self.hidden = self.hidden or hidden or odd
+            own = leaf.name.rpartition(".")[2]
+            title, said = (
+                _said(leaf.about.get(key), longest)
+                for key, longest in (("title", 120), ("description", LONGEST_SAID))
             )
-        )  # fmt: skip
+            forms = address_forms(shown) if leaf.kind != "secret" else ()
+            self.lookalike = self.lookalike or any(form.like for form in forms)
+            self.rows.append(
+                ShownField(
+                    "".join(label), leaf.role, leaf.kind, parts, title if title != own else "", said,
+                    tuple(form.note for form in forms), len(leaf.text), cut, leaf.twice,
+                )
+            )  # fmt: skip
 
 
 def _leaves(value: _Members, schema: object, role_of: RoleOfName, recipients: frozenset[str]) -> list[_Leaf]:

@@ -144,7 +144,8 @@ def letter_of(
     shown = shown_arguments(approval.arguments, schema, budget, role_of, reached)
     reasons = [_reason(approval, each, lang) for each in approval.reasons if not each.is_warning]
     against = [_reason(approval, each, lang) for each in approval.reasons if each.is_warning]
-    against += [_named_before(target) for target in approval.targets[:MOST_TARGETS]]
+    if not _fetches(approval):  # the reason says it of an address that is read
+        against += [_named_before(target) for target in approval.targets[:MOST_TARGETS]]
     against += _objections(shown)
     nothing = approval.arguments.strip() in ("", "{}")
     fields = [_field(each, lang) for each in shown.fields]
@@ -277,6 +278,8 @@ def _named_before(target: JudgedTarget) -> Message:
                 target=value,
                 source=source,
             )
+        case "record" if target.kind == "host":  # a field, or the page itself
+            return say("{target} is known only from {source}.", target=value, source=source)
         case "record":
             return say("{target} is from a record of somebody else: {source}.", target=value, source=source)
         case "disguised":
@@ -286,7 +289,7 @@ def _named_before(target: JudgedTarget) -> Message:
                 target=value,
                 source=source,
             )
-    return say("{target} is named in nothing that was read.", target=value)
+    return say("Nothing that is still known says where {target} was named.", target=value)
 
 
 def _remembered(approval: Approval) -> Iterator[Message]:
@@ -389,11 +392,12 @@ def _earlier(earlier: EarlierDecisions, shown: ShownArguments, now: float) -> It
     if not earlier.last:
         yield say("None. It is the first time that you are asked about it.")
         return
-    ago = duration_text(max(0.0, now - earlier.last))
+    ago = now - earlier.last
+    when = say("less than a minute ago") if ago < 60 else say("{ago} ago", ago=duration_text(ago))
     yield say(
         "You approved {approved:,} {approved:call|calls} of it, and refused {refused:,}. Your last decision "
-        "was {ago} ago.",
-        approved=earlier.approved, refused=earlier.refused, ago=ago,
+        "was {when}.",
+        approved=earlier.approved, refused=earlier.refused, when=when,
     )  # fmt: skip
     if earlier.last_approved and earlier.last > earlier.last_approved:
         yield say("You refused the last one.")
@@ -456,7 +460,10 @@ def letter_text(letter: Letter, lang: Lang, columns: int, longest: int = 1 << 30
     for field in letter.fields:
         lines += _field_lines(field, lang, columns, longest)
     if letter.more or letter.lost:
-        lines += ["", _left_out(letter).render(lang)]
+        left_out = say("Not all of it is shown: {count:,} more {count:field|fields}.", count=letter.more)
+        if letter.lost:
+            left_out = say("Not all of it is shown: only the beginning is kept.")
+        lines += ["", left_out.render(lang)]
     answers = (letter.approve, *letter.remember, letter.refuse)
     for name, parts in (
         ("read", letter.read), ("earlier", letter.earlier), ("who", letter.who), ("answers", answers),
@@ -464,12 +471,6 @@ def letter_text(letter: Letter, lang: Lang, columns: int, longest: int = 1 << 30
         if parts:
             lines += ["", TITLES[name].render(lang), *(f"- {part}" for part in parts)]
     return "\n".join(lines)
-
-
-def _left_out(letter: Letter) -> Message:
-    if letter.lost:
-        return say("Not all of it is shown: only the beginning is kept.")
-    return say("Not all of it is shown: {count:,} more {count:field|fields}.", count=letter.more)
 
 
 def _field_lines(field: LetterField, lang: Lang, columns: int, longest: int) -> Iterator[str]:

@@ -112,6 +112,11 @@ LONGEST_SAID = 80
 """Characters of a target in a reason."""
 
 
+def sources_read(finding: FlowFinding) -> str:
+    """Return the tools that returned what strangers can write."""
+    return ", ".join(list(dict.fromkeys(name for _, name in finding.sources))[:MOST_NAMED])
+
+
 def flow_reason(finding: FlowFinding, tool: str, holder: str, *, fetches: bool = False) -> Message:
     """Return why a call is held back: what it reaches, who named that, what was read, and how it is allowed.
 
@@ -119,7 +124,7 @@ def flow_reason(finding: FlowFinding, tool: str, holder: str, *, fetches: bool =
     ``holder``. The command names it unless it is the user of this machine.
     """
     whose = "" if holder == LOCAL.holder else f" --holder {command_word(holder)}"
-    read = ", ".join(name for _, name in finding.sources[:MOST_NAMED])
+    read = sources_read(finding)
     private = finding.private[1]
     pair = finding.pairs[0] if finding.pairs else permission_of(tool, None)
     if fetches:

@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from tabane.guard.flows.addresses import SPELLING, unescaped
+from tabane.guard.flows.addresses import SPELLING, is_known_site, unescaped
 from tabane.guard.flows.targets import Target, folded, mails_in
 
 LONGEST_READ = 1 << 17
@@ -593,6 +593,12 @@ class TrailNames:
         ]
         if not leaves and self._stands_in_own(value, [text for _, text, _ in self._later]):
             return TargetNaming("nowhere")  # it was looked up afterwards: a text of others may describe it
+        answers = target.kind == "id" and leaves and fields and not (deletes or target.inside)
+        if (
+            answers
+            and self._asked_field(target, fields, sink, deletes=False, leaves=True, clean=clean) is None
+        ):
+            return None  # to somebody whom the user named, whatever else names the mail
         if target.kind in ("id", "value", "path", "user") or (not leaves and target.kind == "channel"):
             is_name = target.kind in ("user", "channel")
             for _, other in self._others:  # whoever praises a hotel may want it to be booked
@@ -603,10 +609,11 @@ class TrailNames:
             return TargetNaming("record", asked.source, asked.tool) if asked is not None else None
         if any(map(_is_own, fields)):
             return None
+        site = _site_of_link(target)
         if target.kind == "host" and (home := self._homes.get(target.name.partition("/")[0])) is not None:
             return TargetNaming("record", home.source, home.tool)
         for _, other in self._others:
-            if any(_stands_in(name, other.text) for name in names):
+            if any(_stands_in(name, other.text) for name in names) or (site and site.search(other.text)):
                 return TargetNaming("text", other.origin.source, other.origin.tool)
         if fields:
             return (
@@ -657,6 +664,17 @@ class TrailNames:
             if enough(_stands_in(part, other.text) for part in parts):
                 return other.origin
         return None
+
+
+def _site_of_link(target: Target) -> re.Pattern[str] | None:
+    """Return what finds the site of a link within a text, which may carry something there in its path.
+
+    None if it is no link, or one to a site that many share.
+    """
+    host = target.name.partition("/")[0]
+    if target.kind != "host" or not target.inside or is_known_site(host):
+        return None
+    return re.compile(rf"(?<![\w@.-])(?:www\.)?{re.escape(host)}(?![\w-]|\.\w)")
 
 
 def _is_own(field: Field) -> bool:

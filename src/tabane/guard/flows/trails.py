@@ -407,7 +407,14 @@ def _note(sources: dict[str, str], source: str, tool: str) -> bool:
 
 
 TERMINAL = "tabane"
-"""The client of calls in a terminal. A program that an assistant starts there can make them too."""
+"""The client of calls in a terminal, alone or before the command, such as ``tabane tools call``.
+
+A program that an assistant starts there can make them too.
+"""
+
+
+def _is_terminal(key: TrailKey) -> bool:
+    return key.client == TERMINAL or key.client.startswith(f"{TERMINAL} ")
 
 
 class Trails:
@@ -449,7 +456,7 @@ class Trails:
             own = self.find(key)
             return (own,) if own is not None else ()
         found = [self.find(key), self.spilled()]
-        if key.client == TERMINAL:
+        if _is_terminal(key):
             found += [self.find(each) for each in self._trails if each != key and _is_near(each, key)]
         else:
             found += [self.find(each) for each in self._shared if _is_near(each, key)]
@@ -457,7 +464,7 @@ class Trails:
 
     def are_shared(self, key: TrailKey) -> bool:
         """Return whether other trails may count for a caller too."""
-        return bool(self._shared) or key.client == TERMINAL
+        return bool(self._shared) or _is_terminal(key)
 
     def use(self, key: TrailKey) -> Trail:
         """Return the trail of a caller that makes a call now; a new one if there is none."""
@@ -478,7 +485,7 @@ class Trails:
     def _add(self, trail: Trail) -> None:
         key = trail.key
         self._trails[key] = self._latest = trail
-        if key.client == TERMINAL:
+        if _is_terminal(key):
             self._shared[key] = None
         self._full.pop(key, None)
         self._full[key] = None
@@ -517,7 +524,7 @@ class Trails:
         if not trail.over(self.clock()):
             trail.empty()
             self._trails[trail.key], self._latest = trail, None
-            if trail.key.client == TERMINAL or trail.key == SPILLED:
+            if _is_terminal(trail.key) or trail.key == SPILLED:
                 self._shared[trail.key] = None
 
     def forget(self, fits: Callable[[TrailKey], bool]) -> int:

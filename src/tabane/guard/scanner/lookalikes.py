@@ -110,14 +110,29 @@ def spaced_orders(text: str) -> str | None:
     return joined if _ORDERS.search(joined) else None
 
 
-_BACKWARD = re.compile(
-    r"\b(?:eht|dna|daer|dnes|yek|terces|resu|lla|elif|erongi|drowssap|nekot|tsrif|liame)\b"
+_BACKWARD = frozenset(
+    [
+        "eht",
+        "dna",
+        "daer",
+        "dnes",
+        "yek",
+        "terces",
+        "resu",
+        "lla",
+        "elif",
+        "erongi",
+        "drowssap",
+        "nekot",
+        "tsrif",
+        "liame",
+    ]
 )
 
 
-def backward_text(text: str) -> str | None:
-    """Return a text from its end if it is written backward: if it has three words that are; None otherwise."""
-    return text[::-1] if len(set(_BACKWARD.findall(text))) >= 3 else None
+def backward_text(text: str, words: frozenset[str]) -> str | None:
+    """Return a text from its end if three of its words are written backward; None otherwise."""
+    return text[::-1] if len(_BACKWARD & words) >= 3 else None
 
 
 LOOKALIKE = "lookalike"

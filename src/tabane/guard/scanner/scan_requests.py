@@ -11,7 +11,8 @@ from tabane.workers import frames
 class ScanRequest(msgspec.Struct, frozen=True, array_like=True):
     """A definition of a server.
 
-    ``others`` are the packed names of the tools of other servers, ``siblings`` those of the same one.
+    ``others`` are the packed names of the tools of other servers, ``siblings`` those of the same one, which
+    hubs of earlier builds do not send.
     """
 
     server: str
@@ -19,7 +20,7 @@ class ScanRequest(msgspec.Struct, frozen=True, array_like=True):
     name: str
     definition: bytes
     others: bytes
-    siblings: bytes
+    siblings: bytes = b""
 
 
 _encode = msgspec.msgpack.Encoder(enc_hook=frames.encode_message).encode

@@ -12,6 +12,7 @@ from tabane.catalog.gateway import Gateway
 from tabane.catalog.tools.tool import Tool
 from tabane.errors import StoreError
 from tabane.hub.context import HubContext
+from tabane.hub.servers import BROKEN
 from tabane.messages import say
 from tabane.operations import Caller, CallTarget, Operation
 from tabane.wire.json import InvalidJson, fields
@@ -52,13 +53,12 @@ class HubResultTypes:
         """Remove everything if nothing is to be learned any more."""
         if self._context.settings.learn_result_types:
             return
-        from tabane.hub.servers.type_learning import TypeFile
-
         if self._learning is not None:
             self._learning.abandon()
             self._learning = None
         try:
-            TypeFile(self._context.home / TYPE_FILE).remove()
+            for name in (TYPE_FILE, TYPE_FILE + BROKEN):
+                (self._context.home / name).unlink(missing_ok=True)
         except OSError as error:
             log.warning("the learned types of results cannot be removed: %s", error)
 

@@ -22,14 +22,13 @@ from tabane.code.result_types import MOST_TOOLS, LearnedType, LearnedTypes, Resu
 from tabane.code.script_values import ToolFailed, tool_value
 from tabane.errors import ConfigurationError
 from tabane.hub.context import HubContext
+from tabane.hub.servers import BROKEN
 from tabane.settings.files import read_trusted
 from tabane.wire import json
 from tabane.wire.json import InvalidJson
 
 log = logging.getLogger(__name__)
 
-
-BROKEN = ".broken"
 
 LEAST_ROOM = 1 << 20
 """Bytes that are appended before the file is written again."""
@@ -87,11 +86,6 @@ class TypeFile:
         with open(os.open(part, _FLAGS | os.O_TRUNC, 0o600), "wb") as file:
             file.write(body)
         os.replace(part, self._path)
-
-    def remove(self) -> None:
-        """Remove the file, and one that was set aside. Raises OSError."""
-        self._path.unlink(missing_ok=True)
-        self._broken.unlink(missing_ok=True)
 
     @property
     def _broken(self) -> Path:

@@ -162,7 +162,8 @@ def _entry_html(entry: etree._Element) -> str:
     for name in ("encoded", "content", "description", "summary", "subtitle"):
         for node in entry:
             # The content of Media RSS is a file, and the one of Atom may be at another address.
-            if isinstance(node.tag, str) and local_name(node) == name and not _is_file(node):
+            is_file = (node.get("url") or node.get("src")) is not None
+            if isinstance(node.tag, str) and local_name(node) == name and not is_file:
                 source = _node_html(node)
                 if source.strip():
                     return source
@@ -179,10 +180,6 @@ def _node_html(node: etree._Element) -> str:
     if node.get("type") in ("text", "text/plain"):
         return html.escape(text, quote=False).replace("\n\n", "<p>")
     return text
-
-
-def _is_file(node: etree._Element) -> bool:
-    return (node.get("url") or node.get("src")) is not None
 
 
 def _enclosures(entry: etree._Element, url: str) -> tuple[_Enclosure, ...]:

@@ -132,7 +132,8 @@ class _MailReader:
             self._length += len(text)
 
     def _text(self, part: Mail, kind: str) -> str:
-        text = _decoded(_payload(part), _charset(part), kind)
+        charset = str(part.get_param("charset", "") or "").strip().lower()
+        text = _decoded(_payload(part), charset, kind)
         if kind == "text/html":
             markdown, hidden = seen_html(text[:_HTML], self.url)
             self.full = self.full or len(text) > _HTML
@@ -230,10 +231,6 @@ def _date(mail: Mail) -> str | None:
 def _payload(part: Mail) -> bytes:
     data = part.get_payload(decode=True)
     return data if isinstance(data, bytes) else b""
-
-
-def _charset(part: Mail) -> str:
-    return str(part.get_param("charset", "") or "").strip().lower()
 
 
 def _decoded(data: bytes, charset: str, media: str = "") -> str:

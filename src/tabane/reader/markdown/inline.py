@@ -518,10 +518,6 @@ def _tex_of_node(node: HtmlElement, depth: int) -> str:
     return form(parts) if form and len(parts) >= _NEEDS.get(tag, 1) else "".join(parts)
 
 
-def _tex_rows(parts: list[str]) -> str:
-    return r"\begin{matrix}" + r" \\ ".join(parts) + r"\end{matrix}"
-
-
 _FORMS: Mapping[str, Callable[[list[str]], str]] = {
     "mfrac": lambda parts: rf"\frac{{{parts[0]}}}{{{parts[1]}}}",
     "msup": lambda parts: f"{parts[0]}^{{{parts[1]}}}",
@@ -532,7 +528,7 @@ _FORMS: Mapping[str, Callable[[list[str]], str]] = {
     "munderover": lambda parts: f"{parts[0]}_{{{parts[1]}}}^{{{parts[2]}}}",
     "msqrt": lambda parts: rf"\sqrt{{{''.join(parts)}}}",
     "mroot": lambda parts: rf"\sqrt[{parts[1]}]{{{parts[0]}}}",
-    "mtable": _tex_rows,
+    "mtable": lambda parts: r"\begin{matrix}" + r" \\ ".join(parts) + r"\end{matrix}",
     "mtr": lambda parts: " & ".join(parts),
 }
 _NEEDS = {

@@ -32,11 +32,7 @@ _LINE = re.compile(
 
 def inline(text: str) -> str:
     """Escape running text, so that nothing in it is a mark."""
-    return _INLINE.sub(_escape_each, text)
-
-
-def _escape_each(match: re.Match[str]) -> str:
-    return "\\" + "\\".join(match[0])
+    return _INLINE.sub(lambda found: "\\" + "\\".join(found[0]), text)
 
 
 def label(text: str) -> str:

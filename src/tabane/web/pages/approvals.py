@@ -189,13 +189,12 @@ async def _letter(request: PageRequest, row: Mapping[str, Any]) -> dict[str, Any
         "whole": row["letter"]["whole"],
         "said": visible_text(printable(tool["description"]), LONGEST_DESCRIPTION) if tool else "",
         "known": tool is not None,
-        "fields": [{**field, "parts": _parts(field)} for field in row["letter"]["fields"]],
+        # Each second part is an escape that is marked.
+        "fields": [
+            {**field, "parts": ESCAPE.split(field["value"]) if field["unseen"] else [field["value"]]}
+            for field in row["letter"]["fields"]
+        ],
     }
-
-
-def _parts(field: Mapping[str, Any]) -> list[str]:
-    """Return the value of a field in parts: each second one is an escape that is marked."""
-    return ESCAPE.split(field["value"]) if field["unseen"] else [field["value"]]
 
 
 async def _find_tool(request: PageRequest, name: str) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
@@ -34,7 +34,7 @@ from tabane.guard.approvals.approvals import (
     refusal,
 )
 from tabane.guard.approvals.argument_fields import Budget
-from tabane.guard.approvals.letter import EarlierDecisions, Letter, letter_of
+from tabane.guard.approvals.letter import IN_LIST, WHOLE, EarlierDecisions, Letter, letter_of
 from tabane.guard.flows.tool_roles import role_of_parameter
 from tabane.hub.context import HubContext
 from tabane.hub.people.approvals.past_decisions import PastDecisions, changed_fields
@@ -328,6 +328,13 @@ class ApprovalDesk:
         if approved:
             self._changed(id)
         return decided
+
+    def letters(
+        self, approvals: Sequence[Approval], schemas: Sequence[object], lang: Lang, *, whole: bool
+    ) -> list[tuple[Letter, EarlierDecisions]]:
+        """Return the letter of each approval as :meth:`letter`; whole, or as one of a list. Blocks."""
+        budget = WHOLE if whole else IN_LIST
+        return [self.letter(one, lang, budget, of) for one, of in zip(approvals, schemas, strict=True)]
 
     def letter(
         self, approval: Approval, lang: Lang, budget: Budget, schema: object = None

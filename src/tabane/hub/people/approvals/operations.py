@@ -109,22 +109,16 @@ class ApprovalOperations:
 
     async def _letters(self, found: Sequence[Approval], lang: Lang, *, whole: bool) -> list[dict[str, Any]]:
         """Return approvals with their letters."""
-        schemas = [self._guards.schema(one) for one in found]
-        return await asyncio.to_thread(
-            lambda: [
-                self._with_letter(one, schema, lang, whole=whole)
-                for one, schema in zip(found, schemas, strict=True)
-            ]
-        )
-
-    def _with_letter(self, approval: Approval, schema: object, lang: Lang, *, whole: bool) -> dict[str, Any]:
-        from tabane.guard.approvals.letter import IN_LIST, WHOLE  # most hubs never ask
-
-        letter, earlier = self._guards.desk().letter(approval, lang, WHOLE if whole else IN_LIST, schema)
-        decisions = earlier._asdict()
-        if decisions["changed"] is None:
-            del decisions["changed"]
-        return row(approval, lang, whole=whole) | {"decisions": decisions, "letter": to_builtins(letter)}
+        desk, schemas = self._guards.desk(), [self._guards.schema(one) for one in found]
+        letters = await asyncio.to_thread(desk.letters, found, schemas, lang, whole=whole)
+        rows = []
+        for one, (letter, earlier) in zip(found, letters, strict=True):
+            decisions = earlier._asdict()
+            if decisions["changed"] is None:
+                del decisions["changed"]
+            letter_row = {"decisions": decisions, "letter": to_builtins(letter)}
+            rows.append(row(one, lang, whole=whole) | letter_row)
+        return rows
 
     async def approve_call(self, caller: Caller, params: ApproveCall) -> dict[str, Any]:
         """Approve a call, and return the approval. Raises UnknownName and Conflict."""

@@ -45,7 +45,12 @@ class TargetLabels:
         kept = self._roles.get(target.name)
         if kept is not None and kept[0] is target:
             return kept[1]
-        roles = self._decide_roles(target)
+        roles, server = NO_ROLES, self._gateway.servers.get(target.server)
+        if server is not None:
+            tool = self._gateway.catalog.get(target.name) if target.kind == "tool" else None
+            named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
+            facts = named if tool is None else described_tool(tool)
+            roles = roles_of_tool(facts, _server_facts(server), self._table)
         if len(self._roles) >= MOST_KEPT:
             self._roles.clear()
         self._roles[target.name] = target, roles
@@ -68,15 +73,6 @@ class TargetLabels:
         if target.kind in ("resource", "prompt"):
             return self._of_resource(target.server, facts)
         return NO_LABELS.with_labels(facts.change.added, "settings")
-
-    def _decide_roles(self, target: CallTarget) -> ToolRoles:
-        server = self._gateway.servers.get(target.server)
-        if server is None:
-            return NO_ROLES
-        tool = self._gateway.catalog.get(target.name) if target.kind == "tool" else None
-        named = DescribedTool(target.name.removeprefix(f"{target.server}__"))
-        facts = named if tool is None else described_tool(tool)
-        return roles_of_tool(facts, _server_facts(server), self._table)
 
     def _of_resource(self, server: str, facts: ServerFacts) -> CallLabels:
         """Return the labels of a resource or prompt: those of all that the server's tools read."""
@@ -104,6 +100,7 @@ def described_tool(tool: Tool) -> DescribedTool:
     hints = _annotations(tool.definition)
     found = tool.schema.get("properties")
     properties = found if isinstance(found, dict) else {}
+    meanings = (each.get("description") if isinstance(each, dict) else "" for each in properties.values())
     return DescribedTool(
         tool.name,
         tool.title,
@@ -112,13 +109,8 @@ def described_tool(tool: Tool) -> DescribedTool:
         _hint(hints, "readOnlyHint"),
         _hint(hints, "destructiveHint"),
         _hint(hints, "openWorldHint"),
-        tuple(map(_meaning, properties.values())),
+        tuple(text if isinstance(text, str) else "" for text in meanings),
     )
-
-
-def _meaning(schema: object) -> str:
-    found = schema.get("description") if isinstance(schema, dict) else None
-    return found if isinstance(found, str) else ""
 
 
 def _annotations(definition: bytes) -> dict[str, object]:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tabane.errors import BadArguments, StoreError
-from tabane.guard.flows.flow_rule import FETCHING, FlowRule, flow_reason
+from tabane.guard.flows.flow_rule import FETCHING, FlowFinding, FlowRule, flow_reason, sources_read
 from tabane.guard.flows.trails import SPILLED, Trail, TrailKey
 from tabane.hub.people.access import HubAccess
 from tabane.hub.people.flows.hub_flows import HubFlows
@@ -47,9 +47,12 @@ class FlowOperations:
         row = None if trail is None else _trail_row(trail)
         if finding is None:
             return {**found, "outcome": "allow", "trail": row}
-        reason = flow_reason(
-            finding, target.name, key.holder, fetches=target.name in FETCHING and bool(arguments)
-        ).render(caller.lang)
+        why_asked = (
+            flow_reason(finding, target.name, key.holder, fetches=target.name in FETCHING)
+            if arguments
+            else _reason_of_any(finding, target.name)
+        )
+        reason = why_asked.render(caller.lang)
         targets = [msgspec.structs.asdict(target) for target in finding.targets]
         why = {"rule": finding.rule, "pairs": list(finding.pairs), "targets": targets, "reason": reason}
         return {**found, "outcome": finding.action, "trail": row, **why}
@@ -108,10 +111,23 @@ class FlowOperations:
 
     async def disallow(self, caller: Caller, params: FlowPair) -> dict[str, Any]:
         """Ask again about a pair. Raises StoreError."""
-        return {
-            "pair": params.pair,
-            "changed": self._flows.state().pairs.disallow(params.holder, params.pair),
-        }
+        pairs, pair = self._flows.state().pairs, params.pair
+        changed = pairs.disallow(params.holder, pair)
+        if not changed:  # targets are kept in small letters
+            read, arrow, called = params.pair.partition(">")
+            pair = f"{read}{arrow}{called.lower()}"
+            changed = pairs.disallow(params.holder, pair)
+        return {"pair": pair, "changed": changed}
+
+
+def _reason_of_any(finding: FlowFinding, tool: str) -> Message:
+    """Return why some calls of a tool are held back, if nobody knows yet what the call would reach."""
+    return say(
+        "{tool} sends data away or does something that cannot be undone, and this client read content that "
+        "strangers can write ({read}), so each target that only such content names is asked about. A person "
+        "who wants one of them from now on runs: tabane policy allow {pair!c}.",
+        tool=tool, read=sources_read(finding), pair=f"{tool}>TARGET",
+    )  # fmt: skip
 
 
 def explanation_messages(found: dict[str, Any]) -> list[Message]:

@@ -80,10 +80,6 @@ def _never(value: str) -> bool:
     return False
 
 
-def _is_length(value: str) -> bool:
-    return value == "auto" or length(value) is not None
-
-
 _is_size_word = _one_of(
     "auto none min-content max-content fit-content -webkit-fill-available -moz-available stretch"
     " -webkit-min-content -webkit-max-content -webkit-fit-content intrinsic contain"
@@ -202,7 +198,7 @@ _TABLE: tuple[tuple[str, Check, Check | None, str], ...] = (
     ("line-height", _is_line_height, _is_low, "SIZE"),
     ("grid-template-rows", bool, lambda value: "0" in value, "SIZE"),
     ("contain", bool, lambda value: "size" in value or "strict" in value, "SIZE"),
-    ("left right top bottom margin-left margin-right margin-top margin-bottom", _is_length, _is_far, "PLACE"),
+    ("left right top bottom margin-left margin-right margin-top margin-bottom", lambda value: value == "auto" or length(value) is not None, _is_far, "PLACE"),
     ("transform", lambda value: value == "none" or bool(functions(value)), _is_set, "PLACE"),
     ("scale", lambda value: value == "none" or all(map(_is_numeric, value.split())), _is_set, "PLACE"),
     ("translate", lambda value: value == "none" or all(length(word) is not None for word in _split_words(value)), _is_set, "PLACE"),

@@ -1,0 +1,64 @@
+"""Seed phrases of wallets: runs of words that are all in the English list of BIP-39.
+
+``seed_words.txt`` is that list. It is read when a text first has a run of words that may be a phrase.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+
+SHORTEST = 12
+"""Words of the shortest phrase."""
+
+_SHORTEST_TEXT = 5 * SHORTEST
+_SEPARATORS = (b" ", b",", b"\n", b"-", b"|")
+_LETTERS = bytes(byte | 32 if chr(byte).isalpha() and byte < 128 else 32 for byte in range(256))
+_WORD = re.compile(r"[A-Za-z]+")
+_BETWEEN = re.compile(r"(?:[\s,;:.|/'\"`*\[\]()#-]|\\n|\d{1,2}){1,12}")
+
+
+@cache
+def _seed_words() -> frozenset[bytes]:
+    return frozenset(files(__package__).joinpath("seed_words.txt").read_bytes().split())
+
+
+def _is_seed(word: str) -> bool:
+    return word.strip().lower().encode("utf-8", "replace") in _seed_words()
+
+
+def may_have_phrase(text: bytes) -> bool:
+    """Return whether a text may have a phrase: three words in a row are in the list, of each fourth one."""
+    if len(text) < _SHORTEST_TEXT or sum(map(text.count, _SEPARATORS)) < SHORTEST - 1:
+        return False
+    words = text.translate(_LETTERS).split()
+    return b"\1\1\1" in bytes(map(_seed_words().__contains__, words[3::4]))
+
+
+def phrases_of_words(words: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the phrases in a list of words, as the first index and the one after the last."""
+    if len(words) < SHORTEST:
+        return
+    first = 0
+    for at in range(len(words) + 1):
+        if at == len(words) or not _is_seed(words[at]):
+            if at - first >= SHORTEST:
+                yield first, at
+            first = at + 1
+
+
+def seed_phrases(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where a text has phrases, with whatever separates or numbers their words."""
+    if not may_have_phrase(text.encode("utf-8", "replace")):
+        return
+    found = list(_WORD.finditer(text))
+    first = 0
+    for at, word in enumerate(found):
+        if not _is_seed(word[0]):
+            first = at + 1
+        elif at > first and not _BETWEEN.fullmatch(text, found[at - 1].end(), word.start()):
+            first = at
+        if at - first + 1 >= SHORTEST:
+            yield found[first].start(), word.end()
