@@ -96,7 +96,7 @@ _PLAIN_HOST = re.compile(r"[\w.-]+(?::\d+)?")
 
 
 def _permissions_for(tool: str, target: Target | None) -> Iterator[str]:
-    """Yield everything that a person may have allowed for a target: the tool with it or with any, its domain."""
+    """Yield what a person may have allowed for a target: the tool with it or with any, its domain."""
     name = NOTHING if target is None else target.permitted
     yield from (f"{tool}>{name}", f"{tool}>{ANY}")
     if target is None:

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from tabane.guard.flows.addresses import SPELLING, is_known_site, unescaped
-from tabane.guard.flows.targets import Target, decoded, folded, legible, mails_in, number_text
+from tabane.guard.flows.targets import Target, folded, legible, mails_in, number_text
 
 LONGEST_READ = 1 << 17
 """Bytes of texts of others that a trail keeps. If there are more, what is named nowhere is asked about."""
@@ -384,7 +384,9 @@ class _Parsed:
             authors = named or authors
             for key, each in value.items():
                 lower = key.lower()
-                if key not in self._keys:
+                if listing and name in _RELATIONS and len(key) <= _LONGEST_FIELD:
+                    self._note(key, name, authors)  # what each of those may do
+                elif key not in self._keys:
                     self._keys.add(key)
                     self._add(key)
                 if isinstance(each, dict | list):

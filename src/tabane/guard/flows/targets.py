@@ -194,7 +194,7 @@ def decoded(text: str) -> tuple[str, bool]:
 
 
 def legible(text: str) -> tuple[str, bool]:
-    """Return a text of anybody as it is compared with targets: also decoded, and with each host as it is sent.
+    """Return a text as it is compared with targets: also decoded, and with each host as it is sent.
 
     The second value is False if a part of it cannot be read.
     """
@@ -341,7 +341,7 @@ def _of_leaf(name: str, value: str, role: Role) -> Iterator[Target]:
         kind, plain = _kind_of(piece, words, role)
         if kind is None:
             continue
-        mails = [] if role == "content" else mails_in(decoded(piece)[0])
+        mails = mails_in(decoded(piece)[0])
         if kind == "host":
             yield from (Target("host", each, name) for each in address_readings(plain))
         elif kind not in ("user", "channel", "address") or not mails or not _is_mails(piece, mails):
