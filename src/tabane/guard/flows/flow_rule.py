@@ -10,6 +10,7 @@ document keeps the labels of what its writer had read.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from tabane.guard.flows.addresses import LONGEST_TEXT, host_of, plain_address, unescaped
-from tabane.guard.flows.naming import KeptText, TargetNaming, TrailNames, TrailTexts
+from tabane.guard.flows.naming import MOST_COMPARED, KeptText, TargetNaming, TrailNames, TrailTexts
 from tabane.guard.flows.targets import CallTargets, Target, arguments_of, targets_of
 from tabane.guard.flows.tool_roles import NO_ROLES, ToolRoles
 from tabane.guard.flows.trails import LONGEST_KEY, OTHERS, Trail, TrailKey, Trails, WrittenTexts
@@ -620,6 +621,7 @@ class FlowRule:
         if fetch is not None:
             return [(one, JudgedTarget("host", one.value, one.parameter)) for one in waiting]
         names = self._names_of(trails)
+        names.budget = MOST_COMPARED
         sink, leaves = source_of(target), bool(bits & EXTERNAL) and not found.deletes
         # A tool that fetches gives its address and whatever else it is given to a site.
         asks_always = self.policy == "strict" or (leaves and bool(bits & UNTRUSTED))
@@ -671,6 +673,8 @@ class FlowRule:
 def trail_key(caller: Caller) -> TrailKey:
     """Return whose trail a call belongs to."""
     folder = caller.cwd or (caller.roots[0] if caller.roots else "")
+    if folder.startswith("/"):
+        folder = posixpath.normpath(folder)  # /work and /work/ are one
     return TrailKey(caller.access.holder, caller.client[:LONGEST_KEY], folder[:LONGEST_KEY])
 
 

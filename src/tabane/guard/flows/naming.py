@@ -27,6 +27,9 @@ LONGEST_READ = 1 << 17
 LONGEST_OWN, LONGEST_SAID = 1 << 16, 1 << 15
 """Bytes of the user's own texts that a trail keeps, and of what a client gave to tools."""
 
+MOST_COMPARED = 1 << 25
+"""Characters of texts, times the forms of a target, that are compared for one call."""
+
 MOST_FIELDS = 20_000
 """Fields of records in one result. The rest is taken for text."""
 
@@ -518,6 +521,9 @@ class TrailNames:
         self.whole = all(each.whole for each in texts)
         echoes = all(each.echoes_known for each in texts)
         self.private = private
+        self.budget = MOST_COMPARED
+        """Characters that may still be compared for one call. Then a target is taken for a disguised one."""
+
         self._known: list[str] = []
         self._public: list[str] = []
         self._given: list[str] = []
@@ -702,8 +708,9 @@ class TrailNames:
         """Return whether the user named the author of a record: by each of its addresses, if it has any."""
         return all(map(self._has, mails_in(" ".join(authors)) or authors))
 
-    @staticmethod
-    def _disguised(target: Target, value: str, others: Sequence[tuple[int, _Parsed]]) -> KeptText | None:
+    def _disguised(
+        self, target: Target, value: str, others: Sequence[tuple[int, _Parsed]]
+    ) -> KeptText | None:
         """Return the text of others that names a target in other words; None if none does."""
         bare = compact(target.name if target.kind == "host" else value)
         if len(bare) < 4:
@@ -713,7 +720,8 @@ class TrailNames:
             turned |= {bare[start : start + _LEAST_RUN] for start in range(len(bare) - _LEAST_RUN + 1)}
         parts = () if target.inside else _telling_parts(target, value)
         for _, other in others:
-            if any(each in spelling for spelling in other.spellings for each in turned):
+            self.budget -= len(turned) * sum(map(len, other.spellings))
+            if self.budget < 0 or any(each in spelling for spelling in other.spellings for each in turned):
                 return other.origin
         # A name such as lock.front is one word of a machine for several of a person.
         enough = any if target.kind in ("value", "id") and " " not in value else all

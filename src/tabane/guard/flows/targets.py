@@ -32,6 +32,9 @@ from tabane.servers.labels import DESTRUCTIVE, EXTERNAL
 MOST_TARGETS = 64
 """Targets that are compared. A call with more of them is asked about as a whole."""
 
+MOST_INSIDE = 1_000
+"""Mail addresses in one text that are looked at, also if they are the same again and again."""
+
 LONGEST_TARGET = 300
 """Characters of a value that is a target. A longer one is a text."""
 
@@ -113,7 +116,7 @@ _DELETING = re.compile(
 _MAIL_DOMAIN = re.compile(
     r"@(?:[\w-]{1,63}\.){1,8}(?:[^\W\d_]{2,24}(?![\w-])|xn--[a-z0-9-]{2,59}|[^\W\d_]{2,24})"
 )
-_MAIL_NAME = re.compile(r"[\w.+%-]{1,64}$")
+_MAIL_NAME = re.compile(r"[\w.+%-]{1,64}")
 _MAIL_ALONE = re.compile(r"(?:[^<>@]{0,120}<)?([^\s<>@,;]{1,64}@[^\s<>@,;]{1,200})>?")
 _ACCOUNT = re.compile(r"[a-z]{2}\d{2}(?: ?[a-z0-9]){10,32}|\+?\d(?:[ ()/.-]?\d){6,24}", re.IGNORECASE)
 _DOMAIN = re.compile(
@@ -131,10 +134,15 @@ _DATE = re.compile(r"\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[./]\d\d?[./]\d{4}|\d\d?:\d\
 MOST_ESCAPES = 4_000
 """Characters of a text that are written as escapes. If there are more, it is not read to its end."""
 
+MOST_ODD = 100
+"""Addresses of an unusual form that are read in one text. If there are more, it is not read to its end."""
+
 _UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\ufdfa\ufdfb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+"""Characters that nobody sees, and two that would become up to 18 others each."""
+
 _HIDDEN = re.compile("[\U000e0020-\U000e007e]{3,}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3,}")
 _ESCAPE = re.compile(r"(?:%[0-9a-f]{2})+|&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,30});", re.IGNORECASE)
 _TAG = re.compile(r"<[!/a-zA-Z][^<>]{0,500}>")
@@ -147,7 +155,9 @@ _URL = re.compile(
 )
 _WITH_SCHEME = re.compile(r"(?:https?|wss?|ftp):|(?!file:)[a-z][a-z0-9+.-]{0,20}:[/\\]{2}", re.IGNORECASE)
 _AUTHORITY = re.compile(r"[/\\]{2}([^\s/?#\"'<>]{1,300})([^\s\"'<>]{0,300})")
-_ORDINARY = re.compile(r"(?:[a-z0-9_-]{1,63}\.){1,9}[a-z]{2,24}(?::\d{1,5})?", re.IGNORECASE)
+_ORDINARY = re.compile(
+    r"(?![0-9a-fx.]+(?::|$))[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63}){0,9}(?::\d{1,5})?", re.IGNORECASE
+)
 _NUMBER = re.compile(r"\+?0*(\d+)(?:\.0+)?")
 _LONGEST_HOST = 253
 
@@ -202,23 +212,12 @@ def legible(text: str) -> tuple[str, bool]:
     parts = [text, plain] if plain != text else [text]
     if "<" in plain and (bare := _TAG.sub("", plain)) != plain:
         parts.append(decoded(bare)[0])
-    odd = 0
-    for found in _AUTHORITY.finditer(plain):
-        if not _ORDINARY.fullmatch(found[1]):
-            odd += 1
-            parts += address_readings(found[0])
-    for mail in mails_in(plain) if "xn--" in plain or "+" in plain or not plain.isascii() else ():
-        if "+" in mail or "xn--" in mail or not mail.isascii():
-            odd += 1
-            target = Target("address", mail)
-            parts += target.spellings
-        if odd > MOST_ODD:
-            break
-    return "\n".join(parts), whole and odd <= MOST_ODD
-
-
-MOST_ODD = 600
-"""Addresses of an unusual form that are read in one text."""
+    odd = {found[0]: "host" for found in _AUTHORITY.finditer(plain) if not _ORDINARY.fullmatch(found[1])}
+    if "+" in plain or not plain.isascii():
+        odd |= {mail: "address" for mail in each_mail_in(plain) if "+" in mail or not mail.isascii()}
+    for each, kind in itertools.islice(odd.items(), MOST_ODD):
+        parts += address_readings(each) if kind == "host" else Target("address", each).spellings
+    return "\n".join(parts), whole and len(odd) <= MOST_ODD
 
 
 def host_form(authority: str) -> str:
@@ -261,14 +260,17 @@ def _name_of(kind: TargetOfCall, value: str) -> str:
     return folded(value)
 
 
-def mails_in(text: str) -> list[str]:
-    """Return the mail addresses in a text, in their order."""
-    found = []
+def each_mail_in(text: str) -> Iterator[str]:
+    """Yield the mail addresses in a text, in their order."""
     for domain in _MAIL_DOMAIN.finditer(text) if "@" in text else ():
         start = domain.start()
-        if name := _MAIL_NAME.search(text[max(start - 64, 0) : start]):
-            found.append(name[0] + domain[0])
-    return found
+        if name := _MAIL_NAME.match(text[max(start - 64, 0) : start][::-1]):
+            yield name[0][::-1] + domain[0]
+
+
+def mails_in(text: str) -> list[str]:
+    """Return the mail addresses in a text, in their order."""
+    return list(each_mail_in(text))
 
 
 Roles = Callable[[str], Role]
@@ -291,6 +293,9 @@ def targets_of(tool: str, bits: int, given: object, roles: Roles) -> CallTargets
             break
         role = roles(name)
         for target in _of_leaf(name, value, role):
+            if target is None:
+                complete = False
+                break
             found[target] = None
             if role == "object":
                 objects.add(target)
@@ -322,7 +327,7 @@ def number_text(value: float) -> str:
     return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
-def _of_leaf(name: str, value: str, role: Role) -> Iterator[Target]:
+def _of_leaf(name: str, value: str, role: Role) -> Iterator[Target | None]:
     words = set(words_of(name))
     if words & _PROGRAMS:
         yield Target("program", value[: 4 * LONGEST_TARGET], name)
@@ -390,12 +395,18 @@ def _kind_of(value: str, words: set[str], role: Role) -> tuple[TargetOfCall | No
     return ("host" if role == "place" else "value"), value
 
 
-def _inside(name: str, text: str) -> Iterator[Target]:
-    """Yield the addresses within a text."""
+def _inside(name: str, text: str) -> Iterator[Target | None]:
+    """Yield the addresses within a text; None if there are too many."""
     plain = decoded(text)[0]
     text = text if plain == text else f"{text}\n{plain}"
-    for mail in dict.fromkeys(mails_in(text)):
-        yield Target("address", mail, name, inside=True)
+    mails: set[str] = set()
+    for count, mail in enumerate(each_mail_in(text)):
+        if len(mails) > MOST_TARGETS or count > MOST_INSIDE:
+            yield None
+            return
+        if mail not in mails:
+            mails.add(mail)
+            yield Target("address", mail, name, inside=True)
     seen: set[str] = set()
     bare = (found[0].rstrip(".,;:!?)") for found in _DOMAIN.finditer(text))
     for address in itertools.chain(addresses_in(text), bare):

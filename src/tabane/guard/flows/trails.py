@@ -37,7 +37,7 @@ from tabane.guard.flows.addresses import (
     unescaped,
 )
 from tabane.guard.flows.naming import TrailTexts, compact
-from tabane.guard.flows.targets import folded
+from tabane.guard.flows.targets import each_mail_in, folded
 from tabane.servers.labels import PRIVATE, READ_LABELS, UNTRUSTED
 
 MOST_OWN = 512
@@ -611,16 +611,26 @@ class WrittenTexts:
 
 
 def _pieces_of(body: bytes) -> Iterator[int]:
-    """Yield the hash of each sentence or line of the texts in JSON."""
+    """Yield the hash of each sentence or line of the texts in JSON, and of each address in them."""
     try:
-        texts = list(_texts_in(msgspec.json.decode(body), 0))
+        texts = list(itertools.islice(_texts_in(msgspec.json.decode(body), 0), MOST_LINKED))
     except (msgspec.DecodeError, ValueError, RecursionError):
         texts = [unescaped(body.decode("utf-8", "ignore"))]
-    for text in itertools.islice(texts, MOST_LINKED):
+    for text in texts:
         for found in itertools.islice(_PIECE.finditer(text), MOST_LINKED):
             piece = compact(folded(found[0]))
             if len(piece) >= _LEAST_TEXT and not piece.isdigit():
-                yield int.from_bytes(hashlib.blake2b(piece.encode(), digest_size=7).digest(), "big")
+                yield _digest(piece)
+        # An address says whom an order is about, in whatever words it comes back.
+        for mail in itertools.islice(each_mail_in(text), MOST_LINKED):
+            yield _digest(f"@{folded(mail)}")
+        for host in hosts_in(text) if "/" in text else ():
+            if not is_known_site(host):
+                yield _digest(f"/{host.removeprefix('www.')}")
+
+
+def _digest(text: str) -> int:
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=7).digest(), "big")
 
 
 def _texts_in(value: object, depth: int) -> Iterator[str]:
@@ -631,5 +641,11 @@ def _texts_in(value: object, depth: int) -> Iterator[str]:
                 return
         yield value
     elif depth < 12 and isinstance(value, dict | list):
+        if isinstance(value, dict):
+            yield from filter(_is_text, value)  # a name may be a sentence
         for each in value.values() if isinstance(value, dict) else value:
             yield from _texts_in(each, depth + 1)
+
+
+def _is_text(name: str) -> bool:
+    return not name.isidentifier()
