@@ -11,7 +11,9 @@ from __future__ import annotations
 import base64
 import codecs
 import contextlib
+import itertools
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
@@ -482,11 +484,20 @@ _COMMON = _words(
     "your from with this that"
 )
 _ALNUM = re.compile(r"[^\W_]+")
-_LOOKALIKES = str.maketrans(
-    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0455\u0456\u0458\u0501\u051b\u051d\u04bb\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0131\u0261",
-    "abekmhopctyxsijdqwhaeikvoptuxig",
+_LOOKALIKES = (
+    {
+        code: plain[0]
+        for code in itertools.chain(range(0xC0, 0x250), range(0x1E00, 0x1F00))
+        if (plain := unicodedata.normalize("NFD", chr(code)))[0].isascii()
+    }
+    | {first + place: chr(97 + place) for first in (0x1F1E6, 0x1F150, 0x1F170) for place in range(26)}
+    | str.maketrans(
+        "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0455\u0456\u0458\u0501"
+        "\u051b\u051d\u04bb\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0131\u0261",
+        "abekmhopctyxsijdqwhaeikvoptuxig",
+    )
 )
-"""Cyrillic and Greek letters, and a few others, that look like Latin ones."""
+"""Letters with accents, of flags, and Cyrillic and Greek ones that look like Latin ones."""
 _LEAST_PATH = 6
 _LEAST_RUN = 8
 """Characters of an account that are looked for on their own: it may be given in parts."""

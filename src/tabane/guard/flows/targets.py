@@ -7,6 +7,7 @@ the owner of the link.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import functools
 import hashlib
@@ -14,6 +15,7 @@ import html
 import ipaddress
 import itertools
 import json
+import posixpath
 import re
 import socket
 import unicodedata
@@ -64,8 +66,9 @@ class Target(NamedTuple):
         name, found = self.name, [folded(self.value)]
         if self.kind == "address":
             found.append(re.sub(r"\+[^@]*@", "@", name))
-        elif self.kind != "host" and (number := _NUMBER.fullmatch(name)):
-            found.append(number[1])
+        elif self.kind != "host":
+            found.append(re.sub(r"^[\W_]+|[\W_]+$", "", name) or name)
+            found += [number[1] for number in (_NUMBER.fullmatch(found[-1]),) if number]
         return tuple(dict.fromkeys((name, *found)))
 
     @property
@@ -144,10 +147,14 @@ _UNSEEN = re.compile(
 """Characters that nobody sees, and two that would become up to 18 others each."""
 
 _HIDDEN = re.compile("[\U000e0020-\U000e007e]{3,}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3,}")
-_ESCAPE = re.compile(r"(?:%[0-9a-f]{2})+|&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,30});", re.IGNORECASE)
+_ESCAPE = re.compile(
+    r"(?:%[0-9a-f]{2})+|&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,30});|=(?:40|2e)|\\x[0-9a-f]{2}", re.IGNORECASE
+)
 _TAG = re.compile(r"<[!/a-zA-Z][^<>]{0,500}>")
 _COMMENT = re.compile(r"(?<=@)\([^()@]{0,60}\)|\([^()@]{0,60}\)(?=@)")
 _QUOTED = re.compile(r'"([^"\s@]{1,64})"@')
+_CALLED = re.compile(r"(?:mailto|tel|sms|smsto|sip|sips|xmpp|callto|skype|whatsapp):(?://)?", re.IGNORECASE)
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _URL = re.compile(
     r"(?:(?:https?|wss?|ftp):[/\\]*|[a-z][a-z0-9+.-]{0,20}:[/\\]{2,}|[/\\]{2,}|)([^/?#]*)(.*)",
@@ -181,7 +188,10 @@ def _revealed(found: re.Match[str]) -> str:
 
 
 def _meant(found: re.Match[str]) -> str:
-    return unquote(found[0]) if found[0][0] == "%" else html.unescape(found[0])
+    text = found[0]
+    if text[0] in "=\\":
+        return chr(int(text[-2:], 16))
+    return unquote(text) if text[0] == "%" else html.unescape(text)
 
 
 def decoded(text: str) -> tuple[str, bool]:
@@ -192,9 +202,10 @@ def decoded(text: str) -> tuple[str, bool]:
     if not text.isascii():
         text = _HIDDEN.sub(_revealed, text)
     for _ in range(5):
-        after, count = unescaped(text), 0
-        if "%" in after or "&" in after:
-            after, count = _ESCAPE.subn(_meant, after, MOST_ESCAPES)
+        after, count = text, 0
+        if "%" in text or "&" in text or "=" in text or "\\" in text:
+            after, count = _ESCAPE.subn(_meant, text, MOST_ESCAPES)
+            after = unescaped(after)
         if after == text:
             return (_QUOTED.sub(r"\1@", _COMMENT.sub("", text)) if "@" in text else text), True
         text = after
@@ -257,6 +268,8 @@ def _name_of(kind: TargetOfCall, value: str) -> str:
     if kind == "host":
         authority, rest = _URL.match(value).groups()  # type: ignore[union-attr]
         return (host_form(authority) + folded(re.sub(r"[?#].*", "", rest, flags=re.DOTALL))).rstrip("/")
+    if kind == "path" and "://" not in value.replace("file://", ""):
+        return posixpath.normpath(folded(value.removeprefix("file://")).replace("\\", "/"))
     return folded(value)
 
 
@@ -311,7 +324,9 @@ def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, str | N
         yield name, None
     elif isinstance(value, dict):
         for key, each in value.items():
-            yield from _leaves(each, key if isinstance(key, str) else name, depth + 1)
+            if not key.isidentifier():
+                yield name, key  # some give recipients as the names of members
+            yield from _leaves(each, key, depth + 1)
     elif isinstance(value, list):
         for each in value:
             yield from _leaves(each, name, depth + 1)
@@ -341,12 +356,15 @@ def _of_leaf(name: str, value: str, role: Role) -> Iterator[Target | None]:
     if role == "content" or len(value) > LONGEST_TARGET or "\n" in value:
         yield from _inside(name, value)
         return
+    value = _CALLED.sub("", value)
     pieces = re.split(r"[,;]\s*", value) if "@" in value or role == "recipient" else [value]
     for piece in filter(None, map(str.strip, pieces)):
         kind, plain = _kind_of(piece, words, role)
         if kind is None:
             continue
         mails = mails_in(decoded(piece)[0])
+        if role != "recipient" and _BASE64.fullmatch(piece):
+            yield from _inside(name, piece)
         if kind == "host":
             yield from (Target("host", each, name) for each in address_readings(plain))
         elif kind not in ("user", "channel", "address") or not mails or not _is_mails(piece, mails):
@@ -399,6 +417,10 @@ def _inside(name: str, text: str) -> Iterator[Target | None]:
     """Yield the addresses within a text; None if there are too many."""
     plain = decoded(text)[0]
     text = text if plain == text else f"{text}\n{plain}"
+    for found in itertools.islice(_BASE64.finditer(text), MOST_TARGETS):  # such as a whole mail
+        with contextlib.suppress(ValueError):
+            body = found[0].rstrip("=").replace("+", "-").replace("/", "_")
+            text += "\n" + base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode()
     mails: set[str] = set()
     for count, mail in enumerate(each_mail_in(text)):
         if len(mails) > MOST_TARGETS or count > MOST_INSIDE:
