@@ -301,6 +301,8 @@ class _Parsed:
             self._add(unescaped(text.body.decode("utf-8", "ignore")))
         else:
             self._take_result(found)
+            if not _is_all(text.body, found):
+                self._add(unescaped(text.body.decode("utf-8", "ignore")))
         self._raw, whole = legible("\n".join(self._texts))
         self.whole = self.whole and whole
         self.text = folded(self._raw)
@@ -353,6 +355,8 @@ class _Parsed:
             if text[:1] in "[{":
                 with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
                     decoded_text = msgspec.json.decode(text)
+                    if not _is_all(text.encode("utf-8", "replace"), decoded_text):
+                        decoded_text = None
             if decoded_text is None and self.origin.listing:
                 with contextlib.suppress(ValueError):
                     decoded_text = _YamlList(text).records()
@@ -390,7 +394,7 @@ class _Parsed:
             for key, each in value.items():
                 lower = key.lower()
                 if listing and name in _RELATIONS and len(key) <= _LONGEST_FIELD:
-                    self._note(key, name, authors)  # what each of those may do
+                    self._leaf(key, name, authors, listing=listing)  # what each of those may do
                 elif key not in self._keys:
                     self._keys.add(key)
                     self._add(key)
@@ -421,8 +425,11 @@ class _Parsed:
         if not listing or not kind or len(text) > _LONGEST_FIELD or "\n" in text:
             self._add(text)
             return
-        if kind not in _RELATIONS and (len(text) > _LONGEST_NAME or text.count(" ") > 5):
+        words = text.count(" ")
+        is_long = kind not in _RELATIONS and (len(text) > _LONGEST_NAME or words > 5)
+        if is_long or words >= 5 + 3 * text.count(","):
             self._add(text)  # a name can hold an order
+            return
         self._note(text, kind, authors)
 
     def _note(self, text: str, kind: str, authors: tuple[str, ...]) -> None:
@@ -436,6 +443,11 @@ class _Parsed:
         for address in mails_in(value):
             if address != value:
                 self.fields.setdefault(address, []).append(field)
+
+
+def _is_all(body: bytes, found: Any) -> bool:
+    """Return whether JSON says nothing else than what it was decoded to: no member was given twice."""
+    return b"\\u0022" not in body and body.count(b'"') == msgspec.json.encode(found).count(b'"')
 
 
 def _only_value(structured: Any) -> Any:
@@ -498,7 +510,7 @@ _LOOKALIKES = (
     )
 )
 """Letters with accents, of flags, and Cyrillic and Greek ones that look like Latin ones."""
-_LEAST_PATH = 6
+_LEAST_PATH, _LEAST_NAME = 6, 3
 _LEAST_RUN = 8
 """Characters of an account that are looked for on their own: it may be given in parts."""
 
@@ -588,6 +600,8 @@ class TrailNames:
         value = target.name
         if deletes:
             return any(self._stands_in_own(value, [text]) for text in self._given)
+        if target.kind not in ("address", "account", "host") and len(compact(value)) < _LEAST_NAME:
+            return False  # it stands in nearly every text
         if target.kind in ("user", "channel", "value", "program"):
             # A client asks about all hotels of a list, and not because its user wants each of them.
             listed = self._stands_in_own(value, self._public) and any(
@@ -609,8 +623,10 @@ class TrailNames:
         if host == name or not self._has(host):
             return False
         # Many share a site: another address of it that a text of others names is theirs.
-        path = _telling_path(target)
-        return not any(name in other.text or (path and path in other.text) for _, other in self._others)
+        owner, path = _owner_of(name), _telling_path(target)
+        return self._has(owner) or not any(
+            owner in other.text or (path and path in other.text) for _, other in self._others
+        )
 
     def _has(self, value: str, *, later: bool = True) -> bool:
         if not value:
@@ -681,11 +697,13 @@ class TrailNames:
             return TargetNaming("record", asked.source, asked.tool) if asked is not None else None
         if any(map(_is_own, fields)):
             return None
-        site, path = _site_of(target), _telling_path(target)
+        site = _site_of(target)
+        shared = [_telling_path(target), "" if site or target.kind != "host" else _owner_of(target.name)]
+        shared = [each for each in shared if each and each != target.name.partition("/")[0]]
         if target.kind == "host" and (home := self._homes.get(target.name.partition("/")[0])) is not None:
             return TargetNaming("record", home.source, home.tool)
         for _, other in self._others:
-            if any(_stands_in(name, other.text) for name in (*names, *filter(None, (path,)))) or (
+            if any(_stands_in(name, other.text) for name in (*names, *shared)) or (
                 site and site.search(other.text)
             ):
                 return TargetNaming("text", other.origin.source, other.origin.tool)
@@ -751,6 +769,11 @@ def _site_of(target: Target) -> re.Pattern[str] | None:
     if target.kind != "host" or is_known_site(host):
         return None
     return re.compile(rf"(?<![\w@.-])(?:www\.)?{re.escape(host)}(?![\w-]|\.\w)")
+
+
+def _owner_of(name: str) -> str:
+    """Return an address up to the first part of its path, which is an account on sites that many share."""
+    return "/".join(name.split("/", 2)[:2])
 
 
 def _telling_path(target: Target) -> str:

@@ -154,6 +154,7 @@ _TAG = re.compile(r"<[!/a-zA-Z][^<>]{0,500}>")
 _COMMENT = re.compile(r"(?<=@)\([^()@]{0,60}\)|\([^()@]{0,60}\)(?=@)")
 _QUOTED = re.compile(r'"([^"\s@]{1,64})"@')
 _CALLED = re.compile(r"(?:mailto|tel|sms|smsto|sip|sips|xmpp|callto|skype|whatsapp):(?://)?", re.IGNORECASE)
+_MENTION = re.compile(r"<[#@!]([^|<>]{1,80})(?:\|[^<>]{0,80})?>")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _URL = re.compile(
@@ -267,7 +268,10 @@ def _name_of(kind: TargetOfCall, value: str) -> str:
         return f"{local}@{host_form(domain)}"
     if kind == "host":
         authority, rest = _URL.match(value).groups()  # type: ignore[union-attr]
-        return (host_form(authority) + folded(re.sub(r"[?#].*", "", rest, flags=re.DOTALL))).rstrip("/")
+        path = folded(re.sub(r"[?#].*", "", rest, flags=re.DOTALL))
+        if "//" in path or "/." in path:
+            path = posixpath.normpath("/" + path.lstrip("/"))
+        return (host_form(authority) + path).rstrip("/")
     if kind == "path" and "://" not in value.replace("file://", ""):
         return posixpath.normpath(folded(value.removeprefix("file://")).replace("\\", "/"))
     return folded(value)
@@ -397,6 +401,8 @@ def _kind_of(value: str, words: set[str], role: Role) -> tuple[TargetOfCall | No
     if _ACCOUNT.fullmatch(value) and sum(map(str.isdigit, value)) >= 7 and role != "object":
         return "account", value
     if role == "recipient":
+        if mention := _MENTION.fullmatch(value):
+            value = mention[1]
         if folded(value) in _EVERYBODY or (value.isdigit() and len(value) < 4):
             return None, value  # then what is shared decides; or so many guests
         if words & _CHANNELS:
