@@ -101,6 +101,8 @@ def test_other_values_are_left_alone(name: str, value: str) -> None:
         "password: ****",
         "token: ${{ secrets.DEPLOY }}",
         "Pass: the ball",
+        "password: see the vault",
+        "パスワード: 別途連絡",
         "Pass: 41 Fail: 2",
         "pin: top",
         "1 token = 0.75 words",

@@ -300,7 +300,9 @@ def _is_schema(token: re.Match[str]) -> bool:
     whole = _SCHEMA.match(token.string, token.start())
     with contextlib.suppress(ValueError):
         schema = json.loads(whole[0]) if whole else {}
-        return schema.get("type") in _TYPES and _VALUES_OF_SCHEMAS.isdisjoint(schema)
+        kinds = schema.get("type")
+        kinds = kinds if isinstance(kinds, list) else [kinds]
+        return set(_TYPES).issuperset(kinds) and _VALUES_OF_SCHEMAS.isdisjoint(schema)
     return False
 
 

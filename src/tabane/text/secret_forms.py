@@ -37,7 +37,7 @@ _HINTS = (
     "parola", "haslo", "ssn", "social", "insurance", "ni num", "nino", "session", "sig", "login", "@",
     "hooks", "heslo",
     "card", "connection", "webhook", "verifier", "answer", "geheim", "kode", "salasana", "tan:", " tan ",
-    "seed", "<<<", "psk", "wifi", "wlan", "ssid", "wi-fi",
+    "seed", "<<<", "psk", "sandi", "hotspot", "wireless", "zugang", "wifi", "wlan", "ssid", "wi-fi",
     "log in", "sign in", "net use", " /p:", "add_user", "identified", ":*:", ":5432:", ":5433:",
     ":6432:",
 )  # fmt: skip
@@ -52,7 +52,7 @@ _ADJACENT = bytes(
 )
 
 _HINTS_BEYOND_ASCII = lazy_pattern(
-    r"pw|パス|暗証|秘密|トークン|認証|確認コ|合言葉|キー|コード|フレーズ|ニーモ|ナンバー|個人番|カード"
+    r"pw|パス|暗証|秘密|ログイン|ネットワ|باسورد|トークン|認証|確認コ|合言葉|キー|コード|フレーズ|ニーモ|ナンバー|個人番|カード"
     r"|シークレ|接続文字"
     r"|密|口令|令牌|私钥|私鑰|验证|驗證|助记|助記|身份证|비밀|암호|토큰|인증|주민|카드|비번|парол|секрет|пин"
     r"|contraseñ|hasł|código|código|lösen|jelsz|şifre|مرور|سر|पास|mật|รห|סיסמ|κωδικ|[！-～]"
@@ -68,7 +68,7 @@ def marks_of(text: bytes) -> bytes:
 
 def has_mixed_word(text: bytes) -> bool:
     """Return whether a digit is beside a letter."""
-    beside = text.translate(_ADJACENT)
+    beside = text.translate(_ADJACENT, b"-._!")
     return b"a0" in beside or b"0a" in beside
 
 
@@ -180,7 +180,7 @@ _SEED = lazy_pattern(
 _SENT = lazy_pattern(r"\bsend\s+(?:--\s+)?[\"']([^\"'\\\s]{3,100})\\[rn][\"']")
 _LOG_IN = lazy_pattern(
     r"(?i)(?:パスワード|log(?:ged)?[ -]?in|sign[ -]?in|logon|credentials?|creds|account|anmeld\w{0,3}"
-    r"|ログイン|登录|로그인)[^\n]{0,40}?[\s:：はが][A-Za-z0-9._@+-]{2,60}\s?[/:]\s?([!-+.0-9<-~-]{4,100})"
+    r"|zugang\w{0,8}|ログイン|登录|로그인)[^\n]{0,40}?[\s:：はが][A-Za-z0-9._@+-]{2,60}\s?[/:]\s?([!-+.0-9<-~-]{4,100})"
 )
 _NET_USE = lazy_pattern(r"\bnet\s+use\s+(?:\w:\s+)?\\\\\S{1,200}\s+([^\s/*]\S{0,100})\s", re.IGNORECASE)
 _IDENTIFIED_BY = lazy_pattern(r"\bidentified\s+by\s+([^\s'\";,)]{3,200})", re.IGNORECASE)
@@ -188,7 +188,7 @@ _IDENTIFIED = lazy_pattern(
     r"\b(?:identified\s+by|(?:encrypted\s+)?password)\s+(?:as\s+)?(['\"])(.{1,200}?)\1", re.IGNORECASE
 )
 _WIFI = lazy_pattern(
-    r"(?i)(?<![a-z])(?:wi-?fi|wlan|ssid|hotspot)(?![a-z])[^\n]{0,100}(?:\n[^\n]{1,60}){0,2}|ネットワーク名[^\n]{0,100}"
+    r"(?i)(?<![a-z])(?:wi-?fi|wlan|ssid|hotspot|wireless)(?![a-z])[^\n]{0,100}(?:\n[^\n]{1,60}){0,2}|ネットワーク名[^\n]{0,100}"
 )
 _WIFI_CODE = lazy_pattern(r"(?i)(?<![a-z])wifi:[^\n]{0,200}?;P:((?:[^;\\\n]|\\.){4,100})")
 _WIFI_PAIR = lazy_pattern(r"(?i)(?:wi-?fi|wlan)\W{1,3}[\w-]{1,32}\s?[/|]\s?([!-~]{8,63})")
@@ -260,13 +260,8 @@ def announced_secrets(text: str, low: str) -> Iterator[Span]:
                 break
     if "bearer" in low or "basic" in low or "digest" in low or "apikey" in low:
         yield from (found.span(2) for found in _SCHEME.finditer(text) if _is_credential(found[1], found[2]))
-    if (
-        "wifi" in low
-        or "wi-fi" in low
-        or "wlan" in low
-        or "ssid" in low
-        or "hotspot" in low
-        or "ネットワーク名" in low
+    if any(
+        word in low for word in ("wifi", "wi-fi", "wlan", "ssid", "hotspot", "wireless", "ネットワーク名")
     ):
         for near in _WIFI.finditer(text):
             for word in re.finditer(r"[!-~]+", near[0]):
@@ -276,8 +271,15 @@ def announced_secrets(text: str, low: str) -> Iterator[Span]:
                     yield at, at + len(value)
     if "=" in text:
         yield from (found.span(1) for found in _QUERY.finditer(text) if _is_signature(found[1]))
-    if "log" in low or "sign" in low or "cred" in low or "account" in low or not text.isascii():
-        yield from (found.span(1) for found in _LOG_IN.finditer(text) if is_random(found[1]))
+    if (
+        "log" in low
+        or "sign" in low
+        or "zugang" in low
+        or "cred" in low
+        or "account" in low
+        or not text.isascii()
+    ):
+        yield from (found.span(1) for found in _LOG_IN.finditer(text) if is_given(found[1]))
 
 
 def _is_credential(scheme: str, value: str) -> bool:

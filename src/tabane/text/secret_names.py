@@ -24,7 +24,7 @@ _HINTS = (
     "connection", "dsn",
     "insurance", "kode", "salasana", "answer", "unlock", "psk", "wifi", "wi_fi", "wlan", "schl",
     "cpf", "rrn", "aadha",
-    "pesel", "curp", "nino", "number", "steuer", "tax", "fiscal", "national", "resident",
+    "pesel", "curp", "nino", "number", "steuer", "tax", "fiscal", "national", "resident", "sandi",
 )  # fmt: skip
 """Each secret name in ASCII contains one of these."""
 
@@ -56,7 +56,7 @@ _SECRET = (
     r"|mots?_?de_?passe|(?:^|_)senhas?(?:_|$)|palavra_passe|parola_(?:d_ordine|chiave)|wachtwoord|has(?:ł"
     r"|l)o(?:_|$)"
     r"|(?:^|_)heslo|jelsz(?:ó|o)|l(?:ö|o)senord|adgangskode|salasana|geheimnis|geheimzahl|şifre|(?:^|_)sifre"
-    r"|парол|секрет|ключ_доступа|пин_код|κωδικ|סיסמ|(?:كلمة|رمز)_(?:ال)?(?:مرور|سر)|प_सवर_ड|mật_khẩu"
+    r"|парол|секрет|ключ_доступа|пин_код|κωδικ|סיסמ|باسورد|(?:كلمة|رمز)_(?:ال)?(?:مرور|سر)|प_सवर_ड|mật_khẩu"
     r"|kata_sandi|รห_สผ_าน"
     r"|c(?:ó|o)digo_de_(?:verificaci(?:ó|o)n|seguridad|verifica(?:ç|c)(?:ã|a)o|seguran(?:ç|c)a)"
     r"|code_de_(?:v(?:é|e)rification|s(?:é|e)curit(?:é|e))|sicherheitscode|best(?:ä|ae)tigungscode"
@@ -72,7 +72,7 @@ _HARMLESS = (
     r"(?:^|_)(?:max|min|num|n|total|count|input|output|prompt|completion|used|saved|budget|limit|context"
     r"|new|thinking|reasoning|page|next|cursor|continuation|sync|result|of)_tokens?$"
     r"|^tokens$|(?:secret|token|key|password|cookie|credentials?)s?_(?:name|ref|reference|type|path|store|version"
-    r"|namespace|class|provider|scope|manager|policy|length|rotation|count|url|file)$"
+    r"|namespace|class|provider|scope|manager|policy|length|rotation|count|url|file|arn|(?:hash_)?algorithm)$"
     r"|palabra_clave|tokens?_(?:count|limit|budget|usage|type|index|length|size)$|(?:pin"
     r"|auth)_?(?:ned|hor)"
 )

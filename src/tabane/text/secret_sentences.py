@@ -36,7 +36,7 @@ _CORE = lazy_pattern(
 
 _FOREIGN = lazy_pattern(
     r"contraseñas?|hasł[oa]|lösenord|jelszó|şifre|парол\w{0,3}|пин[ -]?код|секрет|κωδικός|סיסמה|mật khẩu"
-    r"|パス(?=[は：:])|الرقم السري|(?:كلمة|رمز) ال(?:مرور|سر)|पासवर्ड"
+    r"|パス(?=[は：:])|الرقم السري|باسورد|(?:كلمة|رمز) (?:ال)?(?:مرور|سر)|पासवर्ड"
     r"|รหัสผ่าน|パスワード|パスフレーズ|パスコード|暗証番号|秘密鍵|秘密の(?:言葉|質問の答え)|認証番号"
     r"|アクセストークン|トークン|認証情報|合言葉"
     r"|(?:api|アクセス|シークレット|秘密)[ _]?キー|(?:シード|リカバリー?|復元)[ ・]?フレーズ|ニーモニック"
@@ -167,6 +167,8 @@ def _is_code(name: str, value: str) -> bool:
 def secrets_of_sentences(text: str, low: str, names: SecretNames) -> Iterator[Span]:
     """Yield values that a name in the text announces. ``low`` is the text in lower case."""
     for core in _CORES:
+        if core not in low:  # cheaper than to find it
+            continue
         at = low.find(core)
         while at >= 0:
             word = _CORE.match(low, at)
@@ -231,7 +233,7 @@ def _values_of(text: str, low: str, name: str, start: int, end: int) -> Iterator
     if following is None and text[end - 1] >= CJK:
         following = _BESIDE.match(text, end)
     span = _spoken(text, name, following.start("value"), direct=False) if following else None
-    if span := span or _before(text, start) or _at_end(text, name, end):
+    if span := span or _before(text, start) or _near(text, name, start, end):
         yield span
 
 
@@ -271,7 +273,7 @@ def _assigned(text: str, name: str, start: int, at: int) -> Iterator[Span]:
 def _is_value_of(name: str, value: str) -> bool:
     """Return whether a value without quotation marks suits a name that is an ordinary word too."""
     word = name.lower()
-    if value in ("true", "false", "null", "none", "None", "True", "False"):
+    if value in ("true", "false", "null", "none", "None", "True", "False") or _ELSEWHERE.match(value):
         return False
     if word in ("token", "key"):
         return not _FEW_DIGITS.fullmatch(value)
@@ -286,6 +288,9 @@ def _is_value_of(name: str, value: str) -> bool:
     return True
 
 
+_ELSEWHERE = re.compile(
+    r"(?i)(?:see|ask|siehe|voir|ver|via|per|from|in the) \w|別途|後ほど|別メール|見后|另行"
+)
 _FEW_DIGITS = re.compile(r"\d{0,4}[.,]?\d{0,2}(?: .*)?")
 _PASSWORD_OF_USER = re.compile(r"\s{0,2}[/|:]\s{0,2}([^\s,;]{3,100})")
 _PUNCTUATION = re.compile(r"[.,!?。、] |[.!?。]$")
@@ -373,7 +378,9 @@ def _spoken(text: str, name: str, at: int, direct: bool) -> Span | None:
     end = at + len(value)
     if is_random(value) or _is_code(name, value) or _LONG_HEX.fullmatch(value):
         return at, end
-    if not _NO_WORD.search(name) and (is_given(value) if direct else _WORD_AND_DIGITS.fullmatch(value)):
+    if (name == "pass" or not _NO_WORD.search(name)) and (
+        is_given(value) if direct else _WORD_AND_DIGITS.fullmatch(value)
+    ):
         return at, end
     if not direct or _NO_WORD.search(name):
         return None
@@ -415,17 +422,31 @@ def _is_phrase(words: list[str]) -> bool:
     return len(words) >= 4 and usual * 4 <= len(words) and all(map(str.isalpha, words))
 
 
-_REST_OF_CLAUSE = re.compile(
-    r"(?:[ \t]{1,4}[^\s.,;:!?]{1,24}){1,5}?[ \t]{1,4}(?P<value>\S{4,60})[ \t]*(?:\r?\n|\Z)"
-)
+_SHORT_LINE, _NEAR = 120, 60
+_NEAR_WORD = re.compile(r"[!-~]{4,}")
+_SIGN = re.compile(r"[0-9!@#$%^&*+=?~]")
+_SENTENCE_END = re.compile(r"[.!。](?:\s|$)")
 
 
-def _at_end(text: str, name: str, end: int) -> Span | None:
-    """Return the last word of a line that begins with a name: "Password for the printer X"."""
-    found = None if _NO_WORD.search(name) else _REST_OF_CLAUSE.match(text, end)
-    value = found["value"].rstrip(_TRAILING) if found else ""
-    if found and (is_random(value) or _WORD_AND_DIGITS.fullmatch(value)):
-        return found.start("value"), found.start("value") + len(value)
+def _near(text: str, name: str, start: int, end: int) -> Span | None:
+    """Return what can only be a password, near the name of one, in a line that is as short as a message."""
+    if not _SIGN.search(text, max(0, start - _NEAR), end + _NEAR):
+        return None
+    if _NO_WORD.search(name) or _CODE_NAME.search(name):
+        return None
+    begun, ended = text.rfind("\n", max(0, start - 200), start) + 1, text.find("\n", end, end + 200)
+    begun = begun or max(0, start - 200)
+    if (min(len(text), end + 200) if ended < 0 else ended) - begun > _SHORT_LINE:
+        return None
+    for first, last in ((end, end + _NEAR), (max(0, start - _NEAR), start)):
+        for found in _NEAR_WORD.finditer(text, first, last):
+            value = found[0].strip(_TRAILING + "([{<")
+            at = found.start() + found[0].index(value)
+            between = text[end:at] if at >= end else text[at + len(value) : start]
+            if _SENTENCE_END.search(between):
+                continue
+            if is_random(value) or _WORD_AND_DIGITS.fullmatch(value):
+                return at, at + len(value)
     return None
 
 

@@ -115,7 +115,7 @@ def _spans_of(text: str, names: SecretNames, levels: int) -> Iterator[Span]:
 _STANDS_FOR_VALUE = lazy_pattern(
     r"(?:(?i:bearer|basic|token|digest|apikey)\s+)?(?:[*•●x]{3,}|\.{3,}|…|<[\w .|/-]{2,60}>"
     r"|\{\{[^{}]{1,80}\}\}"
-    r"|\$?\{[A-Za-z_][\w.:-]{0,80}\}|\$\{\{[^{}]{1,80}\}\}|\$\([^()]{1,80}\)|\$(?:env:)?[A-Z][A-Z0-9_]{1,60}"
+    r"|\$?\{[A-Za-z_][\w.:-]{0,80}\}|\$\{\{[^{}]{1,80}\}\}|\$\([^()]{1,80}\)|\$\d|(?i:your|my)[_-](?i:[a-z]{2,10}[_-])?(?i:token|key|password|secret)|\$(?:env:)?[A-Z][A-Z0-9_]{1,60}"
     r"|\$(?:[a-z]\w{0,20})?(?:[tT]oken|[pP]ass(?:word|wd)?|[sS]ecret|[kK]ey)|%[A-Z][A-Z0-9_]{1,60}%"
     r"|\[[A-Z_ -]{3,40}\]|(?:op|vault|env|secret|keychain)://?[\w./ -]{3,200})"
     r"|(?i:bearer|basic|digest|negotiate)\s*"

@@ -109,7 +109,7 @@ def write_docs(browsers: WebBrowsers) -> None:
     IMAGES.mkdir(exist_ok=True)
     wait_until(lambda: is_searched_by_meaning(browsers.home), "everything has its vectors")
     show(browsers.page(), "/activity")  # from now on, calls are recorded for the page
-    browsers.home.must("policy", "allow", "chat>chat")  # the assistant reads messages and sends some
+    browsers.home.must("policy", "allow", "chat__post_message>release")  # the assistant sends many
     with assistant(browsers.home) as someone:
         for _ in range(MINUTE):
             filled.work(someone)

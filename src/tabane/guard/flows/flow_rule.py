@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from tabane.guard.flows.addresses import LONGEST_TEXT, host_of, plain_address, unescaped
-from tabane.guard.flows.naming import KeptText, TargetNaming, TrailNames, TrailTexts, lists_records
+from tabane.guard.flows.naming import KeptText, TargetNaming, TrailNames, TrailTexts
 from tabane.guard.flows.targets import CallTargets, Target, arguments_of, targets_of
 from tabane.guard.flows.tool_roles import NO_ROLES, ToolRoles
 from tabane.guard.flows.trails import LONGEST_KEY, OTHERS, Trail, TrailKey, Trails, WrittenTexts
@@ -309,12 +309,6 @@ _KEEPING = re.compile(
 """Names of tools whose servers may give back later what they are given."""
 
 
-def roles_by_name(target: CallTarget) -> ToolRoles:
-    """Return the roles that the name of a target suggests."""
-    tool = _tool_name(target)
-    return NO_ROLES._replace(result="records") if target.server and lists_records(tool) else NO_ROLES
-
-
 class FlowRule:
     """Follows what callers read, and asks before a call that must not follow it.
 
@@ -332,7 +326,7 @@ class FlowRule:
         allowed: Callable[[str], Collection[str]],
         grown: Callable[[Trail], None],
         sent: Callable[[str], str] = plain_address,
-        roles: Roles = roles_by_name,
+        roles: Roles = lambda target: NO_ROLES,
         written: WrittenTexts | None = None,
     ) -> None:
         self.policy, self.trails = policy, trails
@@ -650,7 +644,8 @@ class FlowRule:
         state = tuple((trail.texts, trail.texts.stamp, len(trail.private)) for trail in trails)
         if self._names is None or self._names[0] != state:
             private = frozenset(source for trail in trails for source in trail.private)
-            self._names = state, TrailNames([trail.texts for trail in trails], private)
+            earlier = self._names[1] if self._names is not None else None
+            self._names = state, TrailNames([trail.texts for trail in trails], private, earlier)
         return self._names[1]
 
     def _carries_nothing(self, trails: tuple[Trail, ...], fetch: Fetch) -> bool:

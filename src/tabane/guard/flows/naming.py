@@ -12,7 +12,8 @@ import base64
 import codecs
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -28,6 +29,9 @@ LONGEST_OWN, LONGEST_SAID = 1 << 16, 1 << 15
 
 MOST_FIELDS = 20_000
 """Fields of records in one result. The rest is taken for text."""
+
+MOST_LINES, LONGEST_LINE = 4_000, 1_000
+"""Lines of a list in a text, and characters in one of them. A longer one is taken for text."""
 
 TextRole = Literal["said", "own", "written", "later", "others"]
 """``said``: given before anything untrusted was read. ``own``: read before that from another source.
@@ -149,23 +153,8 @@ _ME = _words("me self you 私 自分")
 _LONGEST_FIELD, _LONGEST_NAME = 200, 60
 _NAMED_ID = re.compile(r"(?:_|(?<=[a-z]))(?:[iI][dD]s?)$")
 
-_LISTS = re.compile(
-    r"list|search|find|query|\ball\b|recent|unread|received|sent|inbox|history|scheduled|upcoming"
-    r"|[a-z]{3,}(?<!s)s(?:$|_)",
-    re.IGNORECASE,
-)
-_SINGLE = re.compile(
-    r"webpage|page|url|fetch|document|content|attachment|scrape|crawl|browse|readme|gist|download"
-    r"|(?:read|get|open|show|cat)_?(?:\w+_)?file(?:$|_)|file_?(?:text|by)|body|text|raw",
-    re.IGNORECASE,
-)
 _SENT = re.compile(r"(?:^|_)(?:sent|outbox)(?:$|_)(?!to|by)", re.IGNORECASE)
 _SELF = re.compile(r"who_?am_?i|user_?info|_me$|^me$|self|current_user|iban|own_?account", re.IGNORECASE)
-
-
-def lists_records(tool: str) -> bool:
-    """Return whether a tool of this name lists records, and does not return a text that somebody wrote."""
-    return _LISTS.search(tool) is not None and _SINGLE.search(tool) is None
 
 
 class Field(NamedTuple):
@@ -203,12 +192,14 @@ class _YamlList:
     """
 
     def __init__(self, text: str) -> None:
-        self._lines = text.rstrip("\n").split("\n")
+        self._lines = text.rstrip("\n").split("\n") if text.startswith("- ") else []
         self._at = 0
 
     def records(self) -> list[dict[str, Any]]:
         """Return the records."""
         found: list[dict[str, Any]] = []
+        if not 0 < len(self._lines) <= MOST_LINES or max(map(len, self._lines)) > LONGEST_LINE:
+            raise ValueError
         while self._at < len(self._lines):
             line = self._lines[self._at]
             self._lines[self._at] = "  " + line[2:]
@@ -277,45 +268,60 @@ _DEEPEST_LIST = 2
 
 
 class _Parsed:
-    """One result, taken apart into its fields and its texts; ``prose`` are those without lines of names."""
+    """One result, taken apart. ``own`` are addresses of its reader.
+
+    ``fields`` are by their values, ``text`` is all the rest, and ``prose`` is that without lines of names.
+    """
 
     def __init__(self, text: KeptText, own: frozenset[str]) -> None:
-        self.texts: list[str] = []
-        self.prose: list[str] = []
+        self.origin, self.own = text, own
         self.fields: dict[str, list[Field]] = {}
-        self._text, self._own, self._count = text, own, 0
+        self._texts: list[str] = []
+        self._prose: list[str] = []
+        self._count = 0
         self._authors: tuple[tuple[str, ...], Literal["none", "self", "other"]] = ((), "none")
         self._sent = _SENT.search(text.tool) is not None
         try:
             found = msgspec.json.decode(text.body)
         except (msgspec.DecodeError, ValueError, RecursionError):
             self._add(unescaped(text.body.decode("utf-8", "ignore")))
-            return
-        self._take_result(found)
+        else:
+            self._take_result(found)
+        self._raw = "\n".join(self._texts)
+        self.text = folded(self._raw)
+        self.prose = self.text if self._prose == self._texts else folded("\n".join(self._prose))
+
+    @cached_property
+    def spellings(self) -> tuple[str, ...]:
+        """Its text in the spellings in which an address can be hidden."""
+        return tuple(_spellings(self.text, self._raw))
 
     def _add(self, text: str) -> None:
-        """Add a text. A line of it that is the field of a name can be forged, and names a member at most."""
-        self.texts.append(text)
-        if not self._text.listing or "\n" not in text:
-            self.prose.append(text)
-            return
+        self._texts.append(text)
+        self._prose.append(text)
+
+    def _add_lines(self, text: str) -> None:
+        """Add a text of lines. One that is the field of a name can be forged, and names a member at most."""
+        self._texts.append(text)
         lines = text.splitlines()
+        if len(lines) > MOST_LINES:
+            self._prose.append(text)
+            return
         is_list = all(map(_ITEM.fullmatch, lines))
         for line in lines:
-            named = (_ITEM if is_list else _NAMED).fullmatch(line)
-            if named is None:
-                self.prose.append(line)
-            else:
-                field = Field("other", False, (), self._text.source, self._text.tool)
+            if named := (_ITEM if is_list else _NAMED).fullmatch(line):
+                field = Field("other", False, (), self.origin.source, self.origin.tool)
                 self.fields.setdefault(folded(named[1]), []).append(field)
+            else:
+                self._prose.append(line)
 
     def _take_result(self, found: Any) -> None:
         if not isinstance(found, dict) or not isinstance(found.get("content"), list):
-            self._walk(found, "", (), 0, listing=self._text.listing)
+            self._walk(found, "", (), 0, listing=self.origin.listing)
             return
         structured = found.get("structuredContent")
         if structured is not None:
-            self._walk(structured, "", (), 0, listing=self._text.listing)
+            self._walk(structured, "", (), 0, listing=self.origin.listing)
         for block in found["content"]:
             text = block.get("text") if isinstance(block, dict) else None
             if not isinstance(text, str):
@@ -325,13 +331,13 @@ class _Parsed:
             if text[:1] in "[{":
                 with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
                     decoded = msgspec.json.decode(text)
-            if decoded is None and self._text.listing:
+            if decoded is None and self.origin.listing:
                 with contextlib.suppress(ValueError):
                     decoded = _YamlList(text).records()
             if decoded is None:
-                self._add(text)
+                (self._add_lines if self.origin.listing else self._add)(text)
             elif structured is None or decoded not in (structured, _only_value(structured)):
-                self._walk(decoded, "", (), 0, listing=self._text.listing)
+                self._walk(decoded, "", (), 0, listing=self.origin.listing)
 
     def _walk(self, value: Any, name: str, authors: tuple[str, ...], depth: int, *, listing: bool) -> None:
         self._count += 1
@@ -380,10 +386,10 @@ class _Parsed:
 
     def _note(self, text: str, kind: str, authors: tuple[str, ...]) -> None:
         if authors is not self._authors[0]:
-            own = all(each in _ME or not self._own.isdisjoint((each, *mails_in(each))) for each in authors)
+            own = all(each in _ME or not self.own.isdisjoint((each, *mails_in(each))) for each in authors)
             self._authors = authors, "self" if own or self._sent else "other"
         author = self._authors[1] if authors else "none"
-        field = Field(author, kind in _RELATIONS, authors, self._text.source, self._text.tool)
+        field = Field(author, kind in _RELATIONS, authors, self.origin.source, self.origin.tool)
         value = folded(text)
         self.fields.setdefault(value, []).append(field)
         for address in mails_in(value):
@@ -414,9 +420,9 @@ _SPOKEN = _words(
 )
 _SPOKEN_UNSPACED = ("ドット", "アットマーク", "アット", "ハイフン", "点")
 _TOKEN = re.compile(r"[A-Za-z0-9+/_-]{12,400}={0,2}")
-_HEX_PAIRS = re.compile(r"(?<![0-9A-Za-z])(?:(?:0x|\\x|%)?[0-9a-fA-F]{2}[ ,:]?){8,200}(?![0-9A-Za-z])")
-_HEX_OR_NOT = bytes(104 if chr(byte) in "0123456789abcdefABCDEF" else 32 for byte in range(256))
-_HEX_RUN = b"h" * 16
+_HEX_TO_H = bytes(104 if chr(byte) in "0123456789abcdefABCDEF" else 32 for byte in range(256))
+_LEAST_HEX = 16
+_HEX = re.compile(rb"[0-9a-fA-F]{16,}")
 _MOST_TOKENS = 300
 _NATO = (
     {"x": "x"}
@@ -457,9 +463,16 @@ class TargetNaming(NamedTuple):
 
 
 class TrailNames:
-    """The texts of trails, ready to be compared with targets. ``sources`` are the private sources read."""
+    """The texts of trails, ready to be compared with targets. ``private`` are the private sources read.
 
-    def __init__(self, texts: list[TrailTexts], private: frozenset[str]) -> None:
+    What ``earlier`` names have prepared is used again, because it takes time.
+    """
+
+    def __init__(
+        self, texts: list[TrailTexts], private: frozenset[str], earlier: TrailNames | None = None
+    ) -> None:
+        prepared = earlier._prepared if earlier is not None else {}
+        self._prepared: dict[int, tuple[KeptText, str | _Parsed]] = {}
         self.whole = all(each.whole for each in texts)
         echoes = all(each.echoes_known for each in texts)
         self.private = private
@@ -473,7 +486,12 @@ class TrailNames:
             if text.role == "others":
                 others.append((number, text))
                 continue
-            read = folded(unescaped(text.body.decode("utf-8", "ignore")))
+            kept = prepared.get(id(text))
+            if kept is not None and kept[0] is text and isinstance(kept[1], str):
+                read = kept[1]
+            else:
+                read = folded(unescaped(text.body.decode("utf-8", "ignore")))
+            self._prepared[id(text)] = text, read
             if text.role == "written":
                 self._written.append((number, read))
             elif text.role == "later":
@@ -484,24 +502,16 @@ class TrailNames:
                 own.update(mails_in(read))
                 own.update(re.findall(r"\b[a-z]{2}\d{2}[a-z0-9]{10,30}\b", read))
         self._own = frozenset(own)
-        self._texts: list[tuple[str, KeptText]] = []
-        self._fields: dict[str, list[Field]] = {}
-        self._raw: list[str] = []
-        self._prose: list[tuple[str, KeptText]] = []
-        self._before: list[tuple[int, str, str, KeptText]] = []
+        self._others: list[tuple[int, _Parsed]] = []
+        self._is_ordered = len(texts) == 1
         for number, text in others:
-            parsed = _Parsed(text, self._own)
-            whole = "\n".join(parsed.texts)
-            self._raw.append(whole)
-            self._texts.append((folded(whole), text))
-            same = parsed.prose == parsed.texts
-            self._prose.append(self._texts[-1] if same else (folded("\n".join(parsed.prose)), text))
-            if len(texts) == 1:  # then the order is known
-                self._before.append((number, " ".join(parsed.fields), *self._texts[-1]))
-            for value, fields in parsed.fields.items():
-                self._fields.setdefault(value, []).extend(fields)
+            kept = prepared.get(id(text))
+            parsed = kept[1] if kept is not None and kept[0] is text else None
+            if not isinstance(parsed, _Parsed) or parsed.own != self._own:
+                parsed = _Parsed(text, self._own)
+            self._prepared[id(text)] = text, parsed
+            self._others.append((number, parsed))
         self._homes = {host.removeprefix("www."): text for _, text in others for host in text.homes}
-        self._compact: list[tuple[str, KeptText]] | None = None
 
     # -- known ---------------------------------------------------------------------------------------
 
@@ -514,7 +524,7 @@ class TrailNames:
         if target.kind in ("user", "channel", "value", "program"):
             # A client asks about all hotels of a list, and not because its user wants each of them.
             listed = self._stands_in_own(value, self._public) and any(
-                _stands_in(value, text) for text, _ in self._texts
+                _stands_in(value, other.text) for _, other in self._others
             )
             return not listed and self._has(value, later=leaves)
         if value in self._own:
@@ -532,7 +542,7 @@ class TrailNames:
         if host == name or not self._has(host):
             return False
         # Many share a site: another address of it that a text of others names is theirs.
-        return not any(name in text for text, _ in self._texts)
+        return not any(name in other.text for _, other in self._others)
 
     def _has(self, value: str, *, later: bool = True) -> bool:
         if not value:
@@ -550,12 +560,12 @@ class TrailNames:
     def _was_given_first(self, target: Target, value: str) -> bool:
         """Return whether a client gave it to a tool when no text of others had named it, so its user did."""
         number = next((place for place, text in self._written if self._stands_in_own(value, [text])), None)
-        if number is None or not self._before or not self.whole:
+        if number is None or not self._is_ordered or not self.whole:
             return False
-        earlier = [each for each in self._before if each[0] < number]
-        if any(value in fields or value in text for _, fields, text, _ in earlier):
+        earlier = [each for each in self._others if each[0] < number]
+        if any(value in other.text or any(value in each for each in other.fields) for _, other in earlier):
             return False
-        return self._disguised(target, value, {id(origin) for *_, origin in earlier}) is None
+        return self._disguised(target, value, earlier) is None
 
     @staticmethod
     def _stands_in_own(value: str, texts: list[str]) -> bool:
@@ -578,7 +588,9 @@ class TrailNames:
         """
         value = folded(target.value)
         names = {value, target.name} if target.kind == "host" else {value}
-        fields = [field for name in names for field in self._fields.get(name, ())]
+        fields = [
+            field for name in names for _, other in self._others for field in other.fields.get(name, ())
+        ]
         if not leaves and self._stands_in_own(value, [text for _, text, _ in self._later]):
             return TargetNaming("nowhere")  # it was looked up afterwards: a text of others may describe it
         answers = target.kind == "id" and leaves and fields and not (deletes or target.inside)
@@ -588,10 +600,10 @@ class TrailNames:
         ):
             return None  # to somebody whom the user named, whatever else names the mail
         if target.kind in ("id", "value", "path", "user") or (not leaves and target.kind == "channel"):
-            named = self._prose if target.kind in ("user", "channel") else self._texts
-            for text, origin in named:  # whoever praises a hotel may want it to be booked
-                if not target.inside and _stands_in(value, text):
-                    return TargetNaming("text", origin.source, origin.tool)
+            is_name = target.kind in ("user", "channel")
+            for _, other in self._others:  # whoever praises a hotel may want it to be booked
+                if not target.inside and _stands_in(value, other.prose if is_name else other.text):
+                    return TargetNaming("text", other.origin.source, other.origin.tool)
         if fields and not target.inside:
             asked = self._asked_field(target, fields, sink, deletes=deletes, leaves=leaves, clean=clean)
             return TargetNaming("record", asked.source, asked.tool) if asked is not None else None
@@ -600,14 +612,14 @@ class TrailNames:
         site = _site_of_link(target)
         if target.kind == "host" and (home := self._homes.get(target.name.partition("/")[0])) is not None:
             return TargetNaming("record", home.source, home.tool)
-        for text, origin in self._texts:
-            if any(_stands_in(name, text) for name in names) or (site is not None and site.search(text)):
-                return TargetNaming("text", origin.source, origin.tool)
+        for _, other in self._others:
+            if any(_stands_in(name, other.text) for name in names) or (site and site.search(other.text)):
+                return TargetNaming("text", other.origin.source, other.origin.tool)
         if fields:
             return (
                 None if target.kind == "address" else TargetNaming("record", fields[0].source, fields[0].tool)
             )
-        if (hidden := self._disguised(target, value)) is not None:
+        if (hidden := self._disguised(target, value, self._others)) is not None:
             return TargetNaming("disguised", hidden.source, hidden.tool)
         return None if self.whole or target.inside else TargetNaming("nowhere")
 
@@ -633,8 +645,9 @@ class TrailNames:
         """Return whether the user named the author of a record: by each of its addresses, if it has any."""
         return all(map(self._has, mails_in(" ".join(authors)) or authors))
 
-    def _disguised(self, target: Target, value: str, among: set[int] | None = None) -> KeptText | None:
-        """Return the text of others that names a target in other words; one ``among`` these, if given."""
+    @staticmethod
+    def _disguised(target: Target, value: str, others: Sequence[tuple[int, _Parsed]]) -> KeptText | None:
+        """Return the text of others that names a target in other words; None if none does."""
         bare = compact(target.name if target.kind == "host" else value)
         if len(bare) < 4:
             return None
@@ -642,27 +655,15 @@ class TrailNames:
         if target.kind == "account" and len(bare) > _LEAST_RUN:
             turned |= {bare[start : start + _LEAST_RUN] for start in range(len(bare) - _LEAST_RUN + 1)}
         parts = () if target.inside else _telling_parts(target, value)
-        for spelling, source in self._compacted():
-            if (among is None or id(source) in among) and any(each in spelling for each in turned):
-                return source
+        for _, other in others:
+            if any(each in spelling for spelling in other.spellings for each in turned):
+                return other.origin
         # A name such as lock.front is one word of a machine for several of a person.
         enough = any if target.kind in ("value", "id") and " " not in value else all
-        for text, origin in self._texts if parts else ():
-            if among is not None and id(origin) not in among:
-                continue
-            if enough(_stands_in(part, text) for part in parts):
-                return origin
+        for _, other in others if parts else ():
+            if enough(_stands_in(part, other.text) for part in parts):
+                return other.origin
         return None
-
-    def _compacted(self) -> list[tuple[str, KeptText]]:
-        """Return the texts of others in the spellings in which an address can be hidden."""
-        if self._compact is None:
-            self._compact = [
-                (spelling, origin)
-                for (text, origin), raw in zip(self._texts, self._raw, strict=True)
-                for spelling in _spellings(text, raw)
-            ]
-        return self._compact
 
 
 def _site_of_link(target: Target) -> re.Pattern[str] | None:
@@ -746,8 +747,9 @@ def _decoded(raw: str) -> Iterator[str]:
                         ).decode()
                     )
                 )
-    if _HEX_RUN not in raw.encode("utf-8", "replace").translate(_HEX_OR_NOT, b" ,:%\\x"):
-        return  # the pattern is slow
-    for found in _HEX_PAIRS.finditer(raw):
-        with contextlib.suppress(ValueError):
-            yield compact(folded(bytes.fromhex(re.sub(r"0x|\\x|[%,:\s]", "", found[0])).decode()))
+    # Pairs may stand apart, and a stray letter may come before them.
+    joined = raw.encode("utf-8", "replace").replace(b"0x", b"").translate(None, b" ,:%\\x")
+    runs = _HEX.findall(joined) if b"h" * _LEAST_HEX in joined.translate(_HEX_TO_H) else []
+    for start in (0, 1) if runs else ():
+        pairs = b"20".join([run[start : len(run) - (len(run) - start) % 2] for run in runs])
+        yield compact(folded(bytes.fromhex(pairs.decode()).decode("utf-8", "ignore")))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from tabane.guard.scanner.evidence import Hit, Sign
@@ -24,7 +24,7 @@ class Rule:
 
     ``strict`` rules have an order in every language, and no condition ("if") is between their words;
     ``free`` ones have no order in any. ``clauses`` are steps of several clauses, which all languages put in
-    the same order.
+    the same order. ``beside`` ones are no sign if a meaning is what the tool is for.
     """
 
     sign: Sign
@@ -33,6 +33,7 @@ class Rule:
     strict: bool = False
     clauses: bool = False
     free: bool = False
+    beside: bool = False
 
 
 def rule(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
@@ -58,6 +59,11 @@ def near(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
     """Return a rule whose meanings may be in any order."""
     one = rule(sign, weight, *steps)
     return Rule(sign, weight, one.steps, free=True)
+
+
+def beside(sign: Sign, weight: int, *steps: Meaning | int) -> Rule:
+    """Return a rule in any order for what the tool is not for."""
+    return replace(near(sign, weight, *steps), beside=True)
 
 
 ACT = M.READ | M.SEND | M.RUN | M.WRITE | M.DELETE
@@ -86,39 +92,34 @@ LONE_PATH = 3
 """Weight of a path to secrets that nothing is said about."""
 MOVE = M.READ | M.CONTENT | M.PUT | M.SEND | M.WRITE
 
+ANY_TOOL = M.FOREIGN | M.TOOL_NAME | M.SIBLING
+ENDPOINT = M.SERVICE | M.NUMBER | M.PATH
+DO = M.SEND | M.PUT | M.CHANGE | M.ALTER | M.WRITE | M.DELETE | M.GONE
+
 RULES: tuple[Rule, ...] = (
     # -- secrecy
     ban(S.SECRECY, 4, M.NOT, 3, M.TELL, 6, M.USER),
     ban(S.SECRECY, 4, M.NOT, 2, M.TELL, 0, M.THEM),
     ban(S.SECRECY, 4, M.NOT, 3, M.TELL, 2, M.THIS_STEP),
-    ban(S.SECRECY, 2, M.NOT, 2, M.SHOW, 5, M.USER),
     ban(S.SECRECY, 3, M.NOT, 2, M.SHOW, 2, M.THIS_STEP),
     ban(S.SECRECY, 4, M.THEM, 2, M.NOT, 3, M.KNOW),
     ban(S.SECRECY, 4, M.USER, 3, M.NOT, 5, M.KNOW),
-    ban(S.SECRECY, 4, M.USER, 4, M.KNOW, 0, M.NOT),
-    ban(S.SECRECY, 4, M.NOT, 2, M.KNOW, 3, M.USER),
-    ban(S.SECRECY, 4, M.NOT, 2, M.USER, 3, M.KNOW),
     ban(S.SECRECY, 3, M.NOT, 2, M.USER, 1, M.CONSENT),
     ban(S.SECRECY, 3, M.NOT, 2, M.CONSENT, 2, M.USER),
-    ban(S.SECRECY, 4, M.NOT, 1, M.THIS_STEP, 8, M.TELL, 3, M.USER),
     rule(S.SECRECY, 4, M.HIDE, 6, M.USER),
     rule(S.SECRECY, 3, M.COVERT),
     rule(S.SECRECY, 2, M.HIDE, 3, M.THIS_STEP),
     rule(S.SECRECY, 3, M.QUIETLY, 2, ACT | M.PUT | M.CALL),
-    rule(S.SECRECY, 3, M.SEND | M.RUN, 9, M.QUIETLY),
     rule(S.SECRECY, 3, M.DELETE, 4, M.HARM),
     # -- override
     rule(S.OVERRIDE, 6, M.IGNORE, 4, M.EARLIER, 3, M.RULES),
-    rule(S.OVERRIDE, 6, M.IGNORE, 2, M.EARLIER, 4, M.AUTHORITY | M.USER, 3, M.TELL | M.MESSAGES),
     ban(S.OVERRIDE, 5, M.NOT, 1, M.FOLLOW, 3, M.EARLIER | M.AUTHORITY, 3, M.RULES),
     ban(S.OVERRIDE, 5, M.EARLIER, 2, M.RULES, 4, M.NOT, 2, M.FOLLOW),
-    rule(S.OVERRIDE, 5, M.IGNORE, 3, M.PROMPT),
     rule(S.OVERRIDE, 5, M.IGNORE, 1, M.ALL, 1, M.EARLIER),
     rule(S.OVERRIDE, 5, M.IGNORE | M.DISABLE, 2, M.EARLIER, 1, M.SAFEGUARD),
     rule(S.OVERRIDE, 4, M.INSTEAD, 6, M.AUTHORITY | M.USER, 4, M.RULES | M.MESSAGES),
     rule(S.OVERRIDE, 4, M.RULES, 6, M.INSTEAD, 4, M.USER | M.AUTHORITY),
     rule(S.OVERRIDE, 4, M.OVERRIDE),
-    rule(S.OVERRIDE, 5, M.IGNORE, 4, M.AUTHORITY | M.USER, 3, M.TELL | M.MESSAGES),
     rule(S.OVERRIDE, 4, M.RULES, 6, M.INSTEAD, 3, M.ALL, 1, M.OTHER),
     # -- orders
     rule(S.ORDER, 2, M.BEFORE, 8, M.ALL | M.OTHER, 4, M.ACTION | M.TOOL),
@@ -132,8 +133,6 @@ RULES: tuple[Rule, ...] = (
     rule(S.SECRETS, 5, MOVE, 14, M.KEY_PATH),
     rule(S.SECRETS, 5, M.MODEL, 12, M.KEY_PATH),
     near(S.SECRETS, 4, MOVE, 3, M.KEY_FILE),
-    rule(S.SECRETS, 4, M.PRETEXT, 4, M.PERSONAL),
-    near(S.SECRETS, 3, M.SECRET, 6, M.PERSONAL),
     rule(S.SECRETS, 3, MOVE, 14, M.PATH),
     rule(S.SECRETS, 2, M.PATH),
     rule(S.SECRETS, LONE_PATH, M.PATH),
@@ -159,15 +158,11 @@ RULES: tuple[Rule, ...] = (
     rule(S.CONVERSATION, 2, M.TALK, 1, M.CONTEXT),
     rule(S.SECRETS, 3, M.SECRET, 4, M.USER, 3, M.TELL | M.MESSAGES),
     rule(S.SECRETS, 3, M.READ, 2, M.ALL | M.WHOLE, 2, M.FILE, 18, M.PUT | M.SEND),
-    rule(S.SECRETS, 4, M.READ | M.PUT | M.SEND, 6, M.SECRET, 5, M.TALK),
     rule(S.SECRETS, 3, ASKED, 2, M.USER, 2, M.SECRET),
-    rule(S.SECRETS, 4, ASKED, 6, M.READ | M.DELETE | M.WRITE, 8, M.PLACE),
     rule(S.SECRETS, 4, M.PRETEXT, 20, M.PUT | M.SEND, 16, M.SECRET | M.PERSONAL),
     rule(S.SECRETS, 4, M.PRETEXT, 20, M.SECRET | M.PERSONAL, 10, M.PUT | M.SEND),
-    rule(S.SECRETS, 4, M.PLEASE, 4, M.PUT | M.SEND, 6, M.PERSONAL, 8, M.PERSONAL | M.SECRET),
     # -- ways out
     rule(S.CHANNEL, 4, M.PRETEXT, 4, M.PUT | M.SEND, 8, M.CONTENT | M.TALK | M.DATA | M.MESSAGES),
-    ban(S.CHANNEL, 4, TRIGGER, 14, ASKED, 1, M.ALSO, 2, ACT),
     rule(S.CHANNEL, 4, M.ALWAYS | M.ALL, 14, ASKED, 1, M.FIRST | M.ALSO, 2, ACT | M.CALL),
     rule(S.STUFFING, 1, M.PUT | M.SEND, 14, ANY_FIELD),
     rule(S.CHANNEL, 3, M.SEND, 14, M.SERVICE | M.OUTSIDE),
@@ -180,31 +175,20 @@ RULES: tuple[Rule, ...] = (
     rule(S.EXCLUSIVE, 3, M.ALWAYS | M.MUST | M.ALL, 8, M.CALL, 3, SELF, 8, M.FIRST | M.ALL | M.BEFORE | M.INSTEAD),
     rule(S.EXCLUSIVE, 4, M.ALL, 4, M.MESSAGES | M.TALK, 8, M.CALL | M.RUN, 3, SELF),
     rule(S.EXCLUSIVE, 4, M.CALL | M.RUN, 3, SELF, 8, M.ALL, 3, M.MESSAGES | M.TALK),
-    rule(S.EXCLUSIVE, 4, M.INSTEAD, 2, M.ALL, 1, M.OTHER, 3, M.TOOL),
     rule(S.EXCLUSIVE, 3, M.ALL, 2, M.ACTION, 8, M.CALL, 3, SELF),
     rule(S.EXCLUSIVE, 3, SELF, 3, M.MUST, 4, M.CALL, 4, M.BEFORE | M.FIRST, 3, M.ALL),
     rule(S.EXCLUSIVE, 3, M.CALL, 3, SELF, 4, M.INSTEAD | M.BEFORE, 4, M.OTHER | M.ALL, 3, M.TOOL),
     rule(S.EXCLUSIVE, 4, M.CALL, 2, SELF, 3, M.INSTEAD, 1, M.OTHER),
-    rule(S.EXCLUSIVE, 4, M.CALL, 2, SELF, 3, M.INSTEAD, 2, ALIEN),
-    rule(S.EXCLUSIVE, 4, M.INSTEAD, 3, ALIEN, 6, M.CALL, 3, SELF),
     rule(S.EXCLUSIVE, 3, M.BEFORE, 6, ALIEN | M.ACTION, 6, M.CALL, 2, SELF),
-    rule(S.EXCLUSIVE, 4, M.WHEN | M.BEFORE | M.ALL, 5, ALIEN, 8, SELF, 4, M.MUST, 3, M.CALL),
-    rule(S.EXCLUSIVE, 4, SELF, 5, M.MUST, 4, M.CALL, 4, M.BEFORE, 6, ALIEN),
-    rule(S.EXCLUSIVE, 4, M.ALWAYS | M.ALL, 3, M.YOU | M.MODEL, 8, M.CALL, 2, SELF),
     rule(S.EXCLUSIVE, 4, M.ALL, 6, M.TOOL, 6, M.MUST, 4, M.BEFORE | M.FIRST, 6, SELF),
     rule(S.EXCLUSIVE, 5, M.CALL, 1, SELF, 3, M.NOT, 3, M.CALL, 2, M.OTHER),
     rule(S.EXCLUSIVE, 3, M.CALL, 6, M.ALL, 2, M.TALK),
     rule(S.EXCLUSIVE, 4, M.MODEL, 4, M.MUST, 5, M.CALL, 2, SELF | M.THIS_STEP, 4, M.ALL),
     rule(S.EXCLUSIVE, 6, M.CALL, 2, SELF | M.THIS_STEP, 2, M.INSTEAD, 1, M.ALL, 1, M.OTHER, 1, M.TOOL),
-    rule(S.EXCLUSIVE, 6, M.ALWAYS | M.MUST, 2, M.CALL, 2, SELF, 3, M.INSTEAD, 6, M.OTHER, 2, M.TOOL),
     rule(S.EXCLUSIVE, 6, M.MUST, 3, M.CALL, 2, M.BEFORE, 1, M.ALL, 1, M.OTHER, 0, M.TOOL),
     rule(S.EXCLUSIVE, 3, M.ALL, 0, M.OTHER, 1, M.TOOL),
-    rule(S.EXCLUSIVE, 4, M.FIRST, 3, M.ALL, 1, M.OTHER, 1, M.TOOL),
-    rule(S.EXCLUSIVE, 4, M.MUST, 2, M.CALL, 5, M.FIRST, 3, M.TALK),
     ban(S.EXCLUSIVE, 3, M.NOT, 3, M.CALL, 3, M.OTHER, 3, M.TOOL),
     ban(S.EXCLUSIVE, 4, M.NOT, 3, M.CALL, 1, M.OTHER, 0, M.TOOL),
-    rule(S.EXCLUSIVE, 3, M.IGNORE, 3, M.OTHER, 3, M.TOOL),
-    rule(S.EXCLUSIVE, 2, M.INSTEAD, 3, M.OTHER | M.ALL, 3, M.TOOL),
     rule(S.OTHER_TOOL, 3, ALIEN | M.TOOL, 6, M.BROKEN),
     rule(S.OTHER_TOOL, 2, M.WHEN | M.BEFORE, 5, ALIEN, 12, M.MUST | M.PUT | M.CHANGE),
     rule(S.OTHER_TOOL, 3, FORCE, 5, M.CALL, 4, ALIEN),
@@ -212,34 +196,24 @@ RULES: tuple[Rule, ...] = (
     rule(S.OTHER_TOOL, 3, ALIEN, 4, M.MUST, 4, M.CALL),
     rule(S.OTHER_TOOL, 3, FORCE, 5, M.SEND | M.PUT, 8, ALIEN),
     rule(S.OTHER_TOOL, 6, TRIGGER, 12, M.MUST | M.ALSO, 5, M.CALL, 4, ALIEN),
-    rule(S.OTHER_TOOL, 6, M.WHEN | M.BEFORE, 4, ALIEN, 2, M.CALL, 6, M.CALL, 3, ALIEN),
     rule(S.OTHER_TOOL, 5, TRIGGER, 14, M.MUST | M.ALSO, 5, ACT, 10, ALIEN),
     rule(S.OTHER_TOOL, 4, M.BEFORE, 3, M.ALL, 14, ALIEN),
-    rule(S.EXCLUSIVE, 4, SELF, 2, M.INSTEAD, 2, ALIEN),
     rule(S.OTHER_TOOL, 3, M.INSTEAD, 4, ALIEN),
     rule(S.REDIRECT, 4, M.PUT | M.CHANGE | TRIGGER, 8, M.BLIND, 8, M.SERVICE),
     rule(S.REDIRECT, 4, M.ALWAYS | M.MUST, 5, M.BLIND),
     rule(S.REDIRECT, 4, M.BLIND, 2, M.SERVICE),
     rule(S.REDIRECT, 4, M.ALL, 3, M.DATA, 2, M.MUST, 3, M.SEND),
     rule(S.REDIRECT, 5, M.CHANGE | M.MUST, 6, M.RECIPIENT, 6, M.SERVICE | M.NUMBER),
-    rule(S.REDIRECT, 4, M.ALTER, 6, M.RECIPIENT, 6, M.PLACE),
     rule(S.REDIRECT, 4, M.RECIPIENT, 4, M.MUST, 4, M.CHANGE | M.CALL, 6, GOAL),
     rule(S.REDIRECT, 4, TRIGGER, 6, ALIEN, 10, M.FIELD | M.RECIPIENT, 5, M.MUST | M.CHANGE),
     rule(S.REDIRECT, 6, TRIGGER, 6, M.ACTION | M.DATA, 10, M.FIELD | M.RECIPIENT, 5, M.MUST, 3, M.CHANGE | M.ALTER),
-    rule(S.REDIRECT, 6, M.ALL, 3, M.ACTION, 6, M.FIELD | M.RECIPIENT, 4, M.MUST),
     rule(S.REDIRECT, 4, M.FIELD | M.RECIPIENT, 4, M.MUST, 3, M.ALTER),
     rule(S.REDIRECT, 6, TRIGGER, 12, M.FIELD | M.RECIPIENT | M.CONTENT | M.DATA, 4, M.MUST, 3, M.ALTER),
-    rule(S.REDIRECT, 4, M.ALL, 2, M.DATA, 2, M.MUST, 2, M.BEFORE),
     rule(S.OTHER_TOOL, 4, TRIGGER, 14, M.DELETE | M.SEND, 8, ALIEN),
-    rule(S.REDIRECT, 4, M.ALL, 2, M.DATA, 2, M.MUST, 5, M.SEND, 6, GOAL | M.OUTSIDE),
-    rule(S.COMMAND, 4, TRIGGER, 10, M.MUST | M.FIRST | M.ALSO, 4, M.RUN, 4, M.SHELL),
-    rule(S.COMMAND, 4, TRIGGER, 10, M.MUST | M.FIRST | M.ALSO, 4, M.DELETE, 6, M.FILE | M.PATH | M.PLACE | M.DATA),
     # -- tools of other servers, which no honest text of this one names
     near(S.REDIRECT, 4, ALIEN | M.SIBLING, 12, M.SERVICE | M.NUMBER, 6, M.PUT | M.SEND | M.CHANGE | M.ALTER | M.RECIPIENT),
-    rule(S.OTHER_TOOL, 4, TRIGGER, 16, M.SEND | M.DELETE | M.PUT, 12, ALIEN, 12, M.SERVICE | M.NUMBER),
     near(S.OTHER_TOOL, 4, M.FOREIGN),
     near(S.OTHER_TOOL, 6, M.FOREIGN, 12, ANY_STEERING),
-    rule(S.OTHER_TOOL, 5, M.MODEL, 6, M.MUST, 4, M.CALL, 4, ALIEN),
     rule(S.OTHER_TOOL, 4, M.OTHER, 2, M.TOOL, 5, M.BROKEN),
     ban(S.OTHER_TOOL, 4, M.OTHER, 3, M.TOOL, 5, M.NOT, 4, M.CALL),
     rule(S.EXCLUSIVE, 4, M.MONOPOLY),
@@ -253,18 +227,38 @@ RULES: tuple[Rule, ...] = (
     rule(S.REDIRECT, 4, M.SERVICE, 3, M.BLIND),
     rule(S.REDIRECT, 4, M.ALWAYS | M.ALL | M.WHEN, 10, M.RECIPIENT, 3, M.NUMBER),
     rule(S.REDIRECT, 4, M.RECIPIENT, 6, M.CHANGE | M.ALTER, 6, GOAL),
-    rule(S.REDIRECT, 5, M.ALL, 3, M.ACTION, 8, M.RECIPIENT, 3, GOAL),
-    rule(S.REDIRECT, 5, M.RECIPIENT, 3, M.ALWAYS, 3, M.CHANGE | M.ALTER),
     near(S.REDIRECT, 4, M.COVERT | M.QUIETLY, 4, M.CHANGE, 4, M.RECIPIENT),
     near(S.UNCONFIRMED, 4, M.CONSENT | M.USER, 4, M.GRANTED),
     ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.USER, 3, M.CONSENT),
     ban(S.UNCONFIRMED, 4, M.NOT, 3, M.ASK, 3, M.CONSENT, 3, M.USER),
     rule(S.COMMAND, 3, M.RUN, 4, M.FIRST, 6, M.SHELL),
+    # -- a calm statement that puts something in place of what the user asked for, or besides it
+    near(S.REDIRECT, 6, M.REGARDLESS, 14, M.WISH),
+    near(S.REDIRECT, 5, ANY_TOOL, 10, DO, 10, M.WISH),
+    near(S.REDIRECT, 5, ANY_TOOL, 10, ENDPOINT, 10, M.REASON),
+    near(S.CHANNEL, 5, ENDPOINT, 14, M.OPEN),
+    near(S.CONVERSATION, 5, ANY_TOOL, 8, M.BEFORE, 8, M.WHOLE),
+    near(S.REDIRECT, 5, M.UNTOLD, 12, TRIGGER, 8, DO),
+    beside(S.OTHER_TOOL, 5, M.WHEN, 12, M.GONE, 8, M.FOREIGN | M.SIBLING),
+    replace(rule(S.SECRETS, 4, M.PUT, 6, M.SECRET, 6, M.OWN_FIELD), beside=True),
+    beside(S.SECRETS, 5, DO, 8, M.SECRET, 8, M.WHOLE),
+    beside(S.CHANNEL, 5, DO, 6, M.SEND, 8, M.PERSONAL),
+    beside(S.CONVERSATION, 5, ANY_TOOL, 10, M.MESSAGES, 8, M.WHOLE),
+    near(S.REDIRECT, 5, M.ALL, 10, DO, 10, ENDPOINT | M.PLACE),
+    near(S.REDIRECT, 5, M.ALSO, 10, DO, 10, ENDPOINT | M.PLACE),
+    near(S.REDIRECT, 5, M.THIS_STEP, 10, DO, 10, M.SERVICE),
+    near(S.REDIRECT, 3, M.STRANGER, 12, DO),
+    near(S.REDIRECT, 5, M.STRANGER, 12, DO, 12, ANY_TOOL | TRIGGER | ASKED | M.RECIPIENT | M.USER | M.REASON),
+    near(S.REDIRECT, 5, M.STRANGER, 12, M.REGARDLESS | M.WISH),
+    near(S.REDIRECT, 5, M.FOREIGN | M.SIBLING, 6, M.ALTER),
+    near(S.SECRECY, 4, M.UNTOLD, 6, M.THIS_STEP),
+    rule(S.UNCONFIRMED, 2, M.UNCALLED),
+    near(S.REDIRECT, 3, M.UNTOLD, 10, DO),
+    beside(S.SECRETS, 5, M.ALL | M.WHOLE, 8, M.KEY_PATH),
     # -- consequences
     ban(S.UNCONFIRMED, 3, M.NOT, 3, M.ASK, 4, M.CONSENT),
     ban(S.UNCONFIRMED, 1, M.NOT, 3, M.ASK, 3, M.USER),
     rule(S.UNCONFIRMED, 3, M.IGNORE | M.DISABLE, 4, M.SAFEGUARD),
-    rule(S.COMMAND, 3, M.RUN, 4, M.HARM),
     rule(S.COMMAND, 4, M.MUST | M.PLEASE, 4, M.PRIVILEGE),
     rule(S.REDIRECT, 4, M.WHEN | M.BEFORE, 6, M.ACTION | M.CALL, 6, M.CALL, 2, SELF, 3, M.CHANGE | M.ALTER, 5, M.CONTENT | M.DATA),
     rule(S.PERSISTENCE, 4, M.PUT | M.WRITE | M.CHANGE, 11, M.STEERING),
@@ -278,15 +272,8 @@ RULES: tuple[Rule, ...] = (
     clauses(S.EXCLUSIVE, 5, M.TOOL, 3, M.OTHER, 8, M.NOT, 4, M.CALL),
     clauses(S.EXCLUSIVE, 5, M.OTHER, 4, M.TOOL, 8, M.CALL, 4, M.NOT),
     rule(S.EXCLUSIVE, 4, M.MUST, 3, M.CALL, 3, SELF, 3, M.BEFORE, 4, M.OTHER),
-    clauses(S.OTHER_TOOL, 5, ALIEN, 5, M.BROKEN, 10, M.NOT, 5, M.CALL),
-    clauses(S.OTHER_TOOL, 5, ALIEN, 5, M.BROKEN, 10, M.CALL, 5, M.NOT),
     clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 6, M.CALL | M.INSTEAD, 4, SELF | M.INSTEAD),
     clauses(S.OTHER_TOOL, 4, ALIEN, 4, M.BROKEN, 6, M.INSTEAD, 6, M.CALL),
-    rule(S.REDIRECT, 3, M.CHANGE, 4, M.RECIPIENT, 6, M.COVERT | M.QUIETLY),
-    rule(S.REDIRECT, 3, M.CHANGE, 3, M.COVERT | M.QUIETLY, 4, M.RECIPIENT),
-    rule(S.REDIRECT, 3, M.COVERT | M.QUIETLY, 4, M.CHANGE, 4, M.RECIPIENT),
-    rule(S.REDIRECT, 3, M.COVERT | M.QUIETLY, 4, M.RECIPIENT, 6, M.CHANGE),
-    rule(S.REDIRECT, 3, M.RECIPIENT, 3, M.COVERT | M.QUIETLY, 6, M.CHANGE),
     rule(S.REDIRECT, 5, M.RECIPIENT, 8, M.CHANGE, 6, M.SERVICE | M.NUMBER),
     rule(S.REDIRECT, 4, M.PUT | M.SEND | M.MUST, 4, M.SERVICE, 6, M.BLIND),
     rule(S.CONVERSATION, 5, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 4, M.USER, 8, M.PUT | M.SEND),
@@ -297,42 +284,21 @@ RULES: tuple[Rule, ...] = (
     clauses(S.SECRECY, 4, M.TO_USER, 4, M.TELL, 1, M.NOT, strict=True),
     clauses(S.SECRECY, 4, M.TELL, 2, M.TO_USER, 2, M.NOT, strict=True),
     near(S.OTHER_TOOL, 5, M.NOT, 3, M.CALL, 3, ALIEN, 4, M.BROKEN),
-    clauses(S.OTHER_TOOL, 4, ALIEN, 8, M.MUST, 5, M.NOT, 4, M.CALL),
-    clauses(S.OTHER_TOOL, 4, ALIEN, 8, M.NOT, 3, M.MUST, 5, M.CALL),
     near(S.REDIRECT, 5, ALIEN, 6, M.RECIPIENT, 8, M.SERVICE | M.NUMBER),
     near(S.REDIRECT, 5, M.PUT | M.SEND, 4, M.SERVICE, 8, ALIEN),
     near(S.SECRECY, 5, M.COVERT, 14, M.USER),
-    near(S.SECRETS, 4, M.MUST | M.PRETEXT, 6, M.WHOLE, 5, M.DATA | M.MESSAGES, 8, M.PERSONAL),
     ban(S.SECRECY, 3, M.NOT, 2, M.TELL, 4, M.ACTION | M.CLAIM),
-    ban(S.SECRECY, 4, M.NOT, 2, M.TELL, 10, M.PATH),
-    ban(S.SECRECY, 3, M.NOT, 3, M.SHOW, 4, M.TALK),
     near(S.REDIRECT, 5, M.CHANGE | M.ALTER, 6, M.SERVICE | M.NUMBER, 8, ALIEN),
-    clauses(S.SECRETS, 4, M.TELL | M.CLAIM, 3, M.USER, 14, M.SECRET, 14, M.PUT | M.SEND),
     near(S.SECRETS, 4, M.READ, 6, M.TALK | M.DATA, 8, M.SECRET, 12, M.PUT),
-    near(S.CHANNEL, 5, M.PERSONAL, 8, M.SEND, 8, M.SERVICE),
-    near(S.OUTPUT, 4, M.MUST, 5, M.ALWAYS, 5, M.PROMOTE),
-    near(S.OUTPUT, 4, M.TELL | M.CLAIM | M.SHOW, 5, M.OTHER, 4, M.BROKEN),
-    clauses(S.OTHER_TOOL, 5, M.INSTEAD, 3, ALIEN, 10, M.NOT, 4, M.CALL),
-    clauses(S.OTHER_TOOL, 4, ALIEN, 2, M.INSTEAD, 10, M.CALL, 2, M.NOT),
-    near(S.CONVERSATION, 3, M.USER, 4, M.WHOLE, 4, M.PERSONAL),
-    ban(S.EXCLUSIVE, 4, M.NOT, 3, M.CALL, 3, M.TOOL, 1, M.OTHER),
-    ban(S.EXCLUSIVE, 4, M.CALL, 1, M.NOT, 0, M.OTHER, 1, M.TOOL),
     clauses(S.OVERRIDE, 4, M.EARLIER, 2, M.RULES, 3, M.IGNORE),
-    clauses(S.SECRECY, 3, M.TALK, 4, M.NOT, 3, M.SHOW, strict=True),
     near(S.REDIRECT, 5, M.SEND | M.PUT, 6, M.ALL, 3, M.DATA | M.MESSAGES, 6, M.SERVICE),
-    near(S.COMMAND, 5, M.DISABLE, 3, M.SAFEGUARD, 10, M.PRIVILEGE),
     rule(S.OVERRIDE, 5, M.IGNORE, 4, M.RULES, 4, M.EARLIER),
     near(S.SECRETS, 3, M.MUST, 8, M.PERSONAL),
     rule(S.CONVERSATION, 4, M.PUT | M.SEND, 8, M.WHOLE, 8, M.TALK),
     rule(S.CONVERSATION, 4, M.USER, 3, M.WHOLE | M.EARLIER, 3, M.MESSAGES, 6, M.PUT | M.SEND),
     rule(S.CONVERSATION, 4, M.PUT | M.SEND, 3, M.USER, 4, M.WHOLE | M.EARLIER, 6, M.CONTENT | M.MESSAGES),
-    ban(S.UNCONFIRMED, 4, M.USER, 5, M.CONSENT, 12, M.NOT, 4, M.ASK),
-    clauses(S.UNCONFIRMED, 4, M.USER, 2, M.CONSENT, 2, M.NOT, 2, M.ASK),
-    clauses(S.UNCONFIRMED, 4, M.USER, 2, M.CONSENT, 2, M.ASK, 1, M.NOT),
     clauses(S.UNCONFIRMED, 4, M.CONSENT, 2, M.USER, 2, M.NOT, 8, M.IGNORE),
     clauses(S.REDIRECT, 5, ALIEN, 4, M.SEND | M.SENDS, 6, M.SERVICE),
-    clauses(S.SECRECY, 3, M.QUIETLY | M.COVERT, 2, ALIEN),
-    rule(S.UNCONFIRMED, 3, M.DISABLE, 3, M.CONSENT),
     rule(S.COMMAND, 2, M.FIRST | M.MUST | M.PLEASE, 5, M.RUN, 6, M.SHELL),
     rule(S.PERSISTENCE, 4, M.STEERING, 6, M.PUT | M.WRITE),
 )  # fmt: skip
@@ -345,8 +311,11 @@ _QUOTABLE = frozenset({S.OVERRIDE, S.SECRECY, S.SECRETS, S.COMMAND})
 """Signs in sentences that speak of attacks: those of scanners and lessons."""
 
 
-def rule_hits(read: Sentences, order: Order) -> Iterator[Hit]:
-    """Yield where the rules match in the sentences of a text whose languages have this order of words."""
+def rule_hits(read: Sentences, order: Order, purpose: int = 0) -> Iterator[Hit]:
+    """Yield where the rules match in the sentences of a text whose languages have this order of words.
+
+    ``purpose`` is what the tool is for.
+    """
     for sentence in read:
         present = 0
         for _, means in sentence:
@@ -355,6 +324,8 @@ def rule_hits(read: Sentences, order: Order) -> Iterator[Hit]:
         quoted = foreign and present & _QUOTED and not present & _ORDERED
         for one in _possible(present):
             if quoted and one.sign in _QUOTABLE:
+                continue
+            if one.beside and any(meaning & purpose for meaning, _ in one.steps):
                 continue
             for first, last in _matches(one, sentence, order if foreign else "forward"):
                 if foreign and one.sign in _DENIABLE and _is_denied(one, sentence, first, last):

@@ -151,6 +151,7 @@ class _ReadDefinition:
         self._hidden: list[str] = []
         self._disguised: list[str] = []
         self._purpose = purpose(name)
+        self._owner = f"{server}_{name}".lower()
         said = "\n".join(map(self._seen, texts.texts))
         asked = "\n".join(
             [*map(self._seen, texts.parameters), *(_sentence(self._seen(n)) for n in texts.names)]
@@ -168,7 +169,7 @@ class _ReadDefinition:
         languages = languages_of(text, words)
         self._names.written = self._whole if text is self.text else ""
         read = Sentences(text, self._names, languages)
-        found = rule_hits(read, word_order(languages))
+        found = rule_hits(read, word_order(languages), self._purpose)
         hits = [hit for hit in found if not self._is_ordinary(text, hit)]
         if self._texts.names and text is self.text and not self._purpose & _TALKING:
             hits += self._asked_names()
@@ -177,8 +178,11 @@ class _ReadDefinition:
 
     def _asked_names(self) -> Iterator[Hit]:
         """Yield the parameters that by their name take what the model knows."""
+        keys = not _KEEPS_KEYS.search(self._owner)
         for name in self._names.fields:
-            if name in CONTEXT_PARAMETERS and (at := self.text.find(name, self._asked)) >= 0:
+            if (name in CONTEXT_PARAMETERS or (keys and _KEYS.search(name))) and (
+                at := self.text.find(name, self._asked)
+            ) >= 0:
                 yield Hit(at, at + len(name), Sign.CONVERSATION, MEDIUM)
 
     def _is_ordinary(self, text: str, hit: Hit) -> bool:
@@ -286,6 +290,9 @@ CONTEXT_PARAMETERS = frozenset(
 )
 """Names of parameters that take what only the model or its host knows."""
 
+_KEYS = re.compile(r"private_?key|seed_?phrase|mnemonic|^session_?cookies?$|^pat$|gpg_|ssh_key|master_pass")
+_KEEPS_KEYS = re.compile(r"vault|secret|login|log_in|sign_?in|auth|connect|ssh|wallet|key|cookie|cert|crypt")
+"""Parameters that take keys, and what tools are named that need them."""
 _TALKING = int(
     Meaning.MODEL | Meaning.TALK | Meaning.PROMPT | Meaning.MESSAGES | Meaning.SECRET | Meaning.RUN
 )
