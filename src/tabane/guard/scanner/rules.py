@@ -254,6 +254,11 @@ RULES: tuple[Rule, ...] = (
     near(S.REDIRECT, 4, OTHERS, 6, M.ALTER),
     near(S.SECRECY, 4, M.UNTOLD, 6, M.THIS_STEP),
     rule(S.UNCONFIRMED, 2, M.UNCALLED),
+    beside(S.OUTPUT, 4, M.NOT, 3, M.TELL | M.SHOW, 8, M.CLAIM, 8, M.DATA),
+    beside(S.SECRETS, 5, M.PUT, 6, M.SECRET, 6, M.FILE),
+    beside(S.CONVERSATION, 4, ANY_TOOL, 8, FORCE | TRIGGER, 8, M.TALK),
+    beside(S.REDIRECT, 4, M.REGARDLESS, 6, M.RECIPIENT, 8, M.DATA),
+    rule(S.SECRETS, 5, M.READ, 6, M.PATH, 10, M.SEND | M.PUT | M.OWN_FIELD),
     near(S.REDIRECT, 3, M.UNTOLD, 10, DO),
     beside(S.SECRETS, 3, M.ALL | M.WHOLE, 8, M.KEY_PATH),
     # -- consequences

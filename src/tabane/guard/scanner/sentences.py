@@ -217,8 +217,8 @@ class Sentences:
             elif means[number] & _TOOL:
                 means[number] = self._tool(number, token) | (means[number] & ~_TOOL)
             elif means[number] & _SERVICES:
-                cited = number and tokens[number - 1] in _CITING
-                if not cited and not _NOBODYS.search(token) and not any(map(token.__contains__, names.family)):
+                known = _NOBODYS.search(token) or (number and tokens[number - 1] in _CITING)
+                if not known and not any(map(token.__contains__, names.family)):
                     means[number] |= _STRANGER
             elif token in names.camel and self._after(number) in _TOOL_WORDS:
                 means[number] = names.meaning(token)
