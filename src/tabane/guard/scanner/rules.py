@@ -92,8 +92,9 @@ LONE_PATH = 3
 """Weight of a path to secrets that nothing is said about."""
 MOVE = M.READ | M.CONTENT | M.PUT | M.SEND | M.WRITE
 
+OTHERS = M.FOREIGN | M.SIBLING
 ANY_TOOL = M.FOREIGN | M.TOOL_NAME | M.SIBLING
-ENDPOINT = M.SERVICE | M.NUMBER | M.PATH
+ENDPOINT = M.STRANGER | M.NUMBER
 DO = M.SEND | M.PUT | M.CHANGE | M.ALTER | M.WRITE | M.DELETE | M.GONE
 
 RULES: tuple[Rule, ...] = (
@@ -235,26 +236,31 @@ RULES: tuple[Rule, ...] = (
     # -- a calm statement that puts something in place of what the user asked for, or besides it
     near(S.REDIRECT, 6, M.REGARDLESS, 14, M.WISH),
     near(S.REDIRECT, 5, ANY_TOOL, 10, DO, 10, M.WISH),
-    near(S.REDIRECT, 5, ANY_TOOL, 10, ENDPOINT, 10, M.REASON),
-    near(S.CHANNEL, 5, ENDPOINT, 14, M.OPEN),
-    near(S.CONVERSATION, 5, ANY_TOOL, 8, M.BEFORE, 8, M.WHOLE),
+    near(S.REDIRECT, 5, OTHERS, 10, ENDPOINT | M.PATH, 10, M.REASON),
+    near(S.CHANNEL, 5, ENDPOINT, 10, M.OPEN),
+    near(S.CONVERSATION, 5, OTHERS, 8, M.BEFORE, 8, M.WHOLE),
     near(S.REDIRECT, 5, M.UNTOLD, 12, TRIGGER, 8, DO),
-    beside(S.OTHER_TOOL, 5, M.WHEN, 12, M.GONE, 8, M.FOREIGN | M.SIBLING),
-    replace(rule(S.SECRETS, 4, M.PUT, 6, M.SECRET, 6, M.OWN_FIELD), beside=True),
-    beside(S.SECRETS, 5, DO, 8, M.SECRET, 8, M.WHOLE),
+    beside(S.OTHER_TOOL, 5, M.WHEN, 12, M.GONE, 8, OTHERS),
+    replace(rule(S.SECRETS, 3, M.PUT, 6, M.SECRET, 6, M.OWN_FIELD), beside=True),
+    beside(S.SECRETS, 4, DO, 6, M.SECRET, 6, M.WHOLE),
     beside(S.CHANNEL, 5, DO, 6, M.SEND, 8, M.PERSONAL),
-    beside(S.CONVERSATION, 5, ANY_TOOL, 10, M.MESSAGES, 8, M.WHOLE),
-    near(S.REDIRECT, 5, M.ALL, 10, DO, 10, ENDPOINT | M.PLACE),
-    near(S.REDIRECT, 5, M.ALSO, 10, DO, 10, ENDPOINT | M.PLACE),
-    near(S.REDIRECT, 5, M.THIS_STEP, 10, DO, 10, M.SERVICE),
+    beside(S.CONVERSATION, 5, OTHERS, 8, M.MESSAGES, 6, M.WHOLE),
+    near(S.REDIRECT, 5, M.ALL, 8, DO, 8, ENDPOINT | M.PATH),
+    near(S.REDIRECT, 5, M.ALSO, 8, DO, 8, ENDPOINT | M.PATH),
+    near(S.REDIRECT, 5, M.THIS_STEP, 8, DO, 8, M.STRANGER),
     near(S.REDIRECT, 3, M.STRANGER, 12, DO),
     near(S.REDIRECT, 5, M.STRANGER, 12, DO, 12, ANY_TOOL | TRIGGER | ASKED | M.RECIPIENT | M.USER | M.REASON),
     near(S.REDIRECT, 5, M.STRANGER, 12, M.REGARDLESS | M.WISH),
-    near(S.REDIRECT, 5, M.FOREIGN | M.SIBLING, 6, M.ALTER),
+    near(S.REDIRECT, 4, OTHERS, 6, M.ALTER),
     near(S.SECRECY, 4, M.UNTOLD, 6, M.THIS_STEP),
     rule(S.UNCONFIRMED, 2, M.UNCALLED),
+    beside(S.OUTPUT, 4, M.NOT, 3, M.TELL | M.SHOW, 8, M.CLAIM, 8, M.DATA),
+    beside(S.SECRETS, 5, M.PUT, 6, M.SECRET, 6, M.FILE),
+    beside(S.CONVERSATION, 4, ANY_TOOL, 8, FORCE | TRIGGER, 8, M.TALK),
+    beside(S.REDIRECT, 4, M.REGARDLESS, 6, M.RECIPIENT, 8, M.DATA),
+    rule(S.SECRETS, 5, M.READ, 6, M.PATH, 10, M.SEND | M.PUT | M.OWN_FIELD),
     near(S.REDIRECT, 3, M.UNTOLD, 10, DO),
-    beside(S.SECRETS, 5, M.ALL | M.WHOLE, 8, M.KEY_PATH),
+    beside(S.SECRETS, 3, M.ALL | M.WHOLE, 8, M.KEY_PATH),
     # -- consequences
     ban(S.UNCONFIRMED, 3, M.NOT, 3, M.ASK, 4, M.CONSENT),
     ban(S.UNCONFIRMED, 1, M.NOT, 3, M.ASK, 3, M.USER),

@@ -58,7 +58,7 @@ _KEY_NAME = re.compile(
     r"^\$?[a-z0-9]+(?:_[a-z0-9]+)*_(?:key|token|secret|password|passwd|credentials?|pat)s?$"
 )
 _SERVICE = re.compile(
-    r"://|^(?:[\w-]{1,40}+\.){1,4}[a-z]{2,6}/\w|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|link|cloud|support|store|gg|su|top|live|tv|help|hub|info|biz|services)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}"
+    r"://|^(?:[\w-]{1,40}+\.){1,4}[a-z]{2,6}/\w|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|link|cloud|support|store|gg|su|top|tv)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}"
 )
 _NUMBER = re.compile(r"^(?!\d{4}-\d\d)\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}[a-z0-9]{10}")
 _IBAN = re.compile(r"^(?!utf|sha|x86)[a-z]{2}\d{2}(?:[a-z0-9]{10,30})?$")
@@ -150,9 +150,10 @@ _PHRASE, _TOOL, _END = (
 )  # flags of enum are several times as slow as integers
 _SERVICES, _STRANGER = int(M.SERVICE), int(M.STRANGER)
 _NOBODYS = re.compile(
-    r"example|localhost|github\.com|docs?\.|/docs|schema|w3\.org|acme|your|[<{]|\d{12}|^\d[\d.]*$|^[^.]*$"
+    r"example|ejemplo|bugs?[-@.]|gnu\.org|mozilla|licen[sc]e|localhost|github\.com|docs?\.|/docs|schema|w3\.org|acme|your|[<{]|\d{12}|^\d[\d.]*$|^[^.]*$"
 )
 """Addresses in examples and documentation."""
+_CITING = frozenset(("see", "at", "siehe", "voir", "vea", "consulte"))
 _NOT_OWN_FORMS = ~int(M.TOOL_NAME | M.SECRET | M.KEY_NAME)
 """What the form of a name says that is no news if the definition itself has the name."""
 
@@ -216,7 +217,8 @@ class Sentences:
             elif means[number] & _TOOL:
                 means[number] = self._tool(number, token) | (means[number] & ~_TOOL)
             elif means[number] & _SERVICES:
-                if not _NOBODYS.search(token) and not any(map(token.__contains__, names.family)):
+                known = _NOBODYS.search(token) or (number and tokens[number - 1] in _CITING)
+                if not known and not any(map(token.__contains__, names.family)):
                     means[number] |= _STRANGER
             elif token in names.camel and self._after(number) in _TOOL_WORDS:
                 means[number] = names.meaning(token)
