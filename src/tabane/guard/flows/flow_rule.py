@@ -81,11 +81,6 @@ def labels_read(trails: Iterable[Trail]) -> int:
     return read
 
 
-def pair_of(source: str, sink: str) -> str:
-    """Return a pair as earlier versions wrote it, such as ``web>mail``: calls of one server after another."""
-    return f"{source}>{sink}"
-
-
 ANY = "*"
 NOTHING = "-"
 """The target of a call that names none."""
@@ -343,7 +338,7 @@ class FlowRule:
         if not labels.bits & SINK_LABELS or not _is_judged(caller, target):
             return None
         key = self._key_of(caller)
-        trails = self._counting(key)
+        trails = self.trails.counting(key)
         fetch = fetch_of(target, labels.bits, arguments, self._sent)
         finding = self._find_finding(trails, labels, key.holder, target, arguments, fetch)
         if finding is None:
@@ -433,7 +428,7 @@ class FlowRule:
                 trail.texts.whole = False  # nobody knows what it said
         read = trail.labels
         if not read & UNTRUSTED and self.trails.are_shared(trail.key):
-            read = labels_read(self._counting(trail.key))
+            read = labels_read(self.trails.counting(trail.key))
         poisoned = bool(read & UNTRUSTED)
         fetch = fetch_of(target, bits, arguments, self._sent) if bits & EXTERNAL else None
         if fetch is not None and caller.approval:
@@ -448,9 +443,8 @@ class FlowRule:
             else:
                 trail.addresses.hear(given, asks=bits & READ_LABELS != 0)
         if result:
-            body = result if isinstance(result, bytes) else memoryview(result)
-            body = bytes(body[:LONGEST_TEXT])
-            self._learn_result(trail, target, bits, body, fetch, poisoned=poisoned)
+            body = result if isinstance(result, bytes) else bytes(memoryview(result)[:LONGEST_TEXT])
+            self._learn_result(trail, target, bits, body[:LONGEST_TEXT], fetch, poisoned=poisoned)
             if len(result) > LONGEST_TEXT and bits & UNTRUSTED:
                 trail.texts.whole = False
 
@@ -467,7 +461,7 @@ class FlowRule:
                 if keeps and len(self._written) < MOST_WRITTEN:  # a mail that is sent adds no contact
                     self._written[source] = None
                 if keeps and target.server:
-                    read = labels_read(self._counting(trail.key))
+                    read = labels_read(self.trails.counting(trail.key))
                     self._texts_written.note(source, given, read & READ_LABELS)
 
     def _keep(self, trail: Trail, text: KeptText) -> None:
@@ -500,10 +494,9 @@ class FlowRule:
             self.trails.kept += addresses.keep(body)
             if self.trails.kept > MOST_KEPT:
                 self.trails.make_room(MOST_KEPT)
-        if not (b"/" in body or b"www." in body or (fetch is not None and b"](" in body)):
-            return
-        if not (b"://" in body or b"www." in body or b"](" in body or b"\\/" in body):
-            return
+        is_named = b"/" in body and (b"://" in body or b"\\/" in body)
+        if not (is_named or (b"." in body and b"www." in body) or (fetch is not None and b"](" in body)):
+            return  # most results: looking for one byte takes the least time
         text = unescaped(body.decode("utf-8", "ignore"))
         if bits & UNTRUSTED:
             addresses.link(text, fetch.addresses[0] if fetch and fetch.addresses else "")
@@ -537,13 +530,13 @@ class FlowRule:
 
     def trails_of(self, caller: Caller) -> tuple[Trail, ...]:
         """Return the trails that count for a caller: its own first."""
-        return self._counting(self._key_of(caller))
+        return self.trails.counting(self._key_of(caller))
 
     def view(self, key: TrailKey, target: CallTarget, arguments: bytes = b"") -> FlowFinding | None:
         """Return what stands against a call of an assistant, without noting anything."""
         labels = self._labels(target)
         fetch = fetch_of(target, labels.bits, arguments, self._sent)
-        return self._find_finding(self._counting(key), labels, key.holder, target, arguments, fetch)
+        return self._find_finding(self.trails.counting(key), labels, key.holder, target, arguments, fetch)
 
     def _find_finding(
         self,
@@ -569,7 +562,7 @@ class FlowRule:
             (source, tool)
             for trail in trails
             for source, tool in trail.untrusted.items()
-            if pair_of(source, sink) not in allowed
+            if f"{source}>{sink}" not in allowed  # as earlier versions wrote it
         )
         if not sources:
             return None
@@ -669,10 +662,6 @@ class FlowRule:
         key = trail_key(caller)
         self._key = caller, key
         return key
-
-    def _counting(self, key: TrailKey) -> tuple[Trail, ...]:
-        """Return the trails that count for a caller: its own first."""
-        return self.trails.counting(key)
 
 
 def trail_key(caller: Caller) -> TrailKey:

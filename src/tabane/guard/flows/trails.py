@@ -122,7 +122,7 @@ class TrailAddresses:
 
         The words of a question are its user's, so an address may repeat them. A text that is saved is not.
         """
-        if b"//" in given or b"www." in given or b"\\/" in given:
+        if b"/" in given or b"www." in given:
             for address in addresses_in(unescaped(given.decode("utf-8", "replace"))):
                 self.know(address)
         size = len(given)
