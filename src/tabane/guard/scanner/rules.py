@@ -235,7 +235,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.COMMAND, 3, M.RUN, 4, M.FIRST, 6, M.SHELL),
     # -- a calm statement that puts something in place of what the user asked for, or besides it
     near(S.REDIRECT, 6, M.REGARDLESS, 14, M.WISH),
-    near(S.REDIRECT, 5, ANY_TOOL, 10, DO, 10, M.WISH),
+    near(S.REDIRECT, 5, ANY_TOOL, 10, M.WISH, 10, M.REGARDLESS | M.ALTER | M.INSTEAD | M.NUMBER | M.STRANGER | M.UNTOLD),
     near(S.REDIRECT, 5, OTHERS, 10, ENDPOINT | M.PATH, 10, M.REASON),
     near(S.CHANNEL, 5, ENDPOINT, 10, M.OPEN),
     near(S.CONVERSATION, 5, OTHERS, 8, M.BEFORE, 8, M.WHOLE),
@@ -247,7 +247,6 @@ RULES: tuple[Rule, ...] = (
     beside(S.CONVERSATION, 5, OTHERS, 8, M.MESSAGES, 6, M.WHOLE),
     near(S.REDIRECT, 5, M.ALL, 8, DO, 8, ENDPOINT | M.PATH),
     near(S.REDIRECT, 5, M.ALSO, 8, DO, 8, ENDPOINT | M.PATH),
-    near(S.REDIRECT, 5, M.THIS_STEP, 8, DO, 8, M.STRANGER),
     near(S.REDIRECT, 3, M.STRANGER, 12, DO),
     near(S.REDIRECT, 5, M.STRANGER, 12, DO, 12, ANY_TOOL | TRIGGER | ASKED | M.RECIPIENT | M.USER | M.REASON),
     near(S.REDIRECT, 5, M.STRANGER, 12, M.REGARDLESS | M.WISH),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tabane.guard.scanner.lookalikes import WELL_KNOWN
-from tabane.guard.scanner.vocabulary import Meaning, Vocabulary, vocabulary
+from tabane.guard.scanner.vocabulary import Meaning, Vocabulary, vocabulary, word_set
 
 M = Meaning
 
@@ -125,23 +125,9 @@ _OF_MANY = frozenset(
 )
 _CAMEL = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
 _TOOL_WORDS = frozenset(("tool", "function"))
-_FIELD_WORDS = frozenset(
-    [
-        "parameter",
-        "parameters",
-        "argument",
-        "arguments",
-        "field",
-        "fields",
-        "option",
-        "options",
-        "column",
-        "columns",
-        "property",
-        "value",
-        "values",
-        "flag",
-    ]
+_FIELD_WORDS = word_set(
+    "parameter parameters argument arguments field fields option options column columns property "
+    "value values flag"
 )
 _PHRASE, _TOOL, _END = (
     int(M.PHRASE),

@@ -55,7 +55,8 @@ class Language(NamedTuple):
     traces: re.Pattern[str] | frozenset[str]
 
 
-def _often(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
+    """Return the words of a text with blanks between them."""
     return frozenset(words.split())
 
 
@@ -69,7 +70,7 @@ LANGUAGES: Mapping[str, Language] = {
     "es": Language(
         "forward",
         True,
-        _often(
+        word_set(
             "el los las del una esta este esto estos que con por para sin su sus y se lo al un de cada "
             "todo toda todos todas debe antes cuando desde sobre herramienta usuario archivo usted ser "
             "cual hay nota campo texto datos"
@@ -78,7 +79,7 @@ LANGUAGES: Mapping[str, Language] = {
     "de": Language(
         "both",
         True,
-        _often(
+        word_set(
             "die bitte sobald der das und den dem ist sind nicht mit fur ein eine einen einem zu zum zur "
             "auf von vom im bei dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier "
             "einer ins jeder jede jedes kann soll muss dann durch uber nutzer benutzer nachricht ohne bis "
@@ -88,7 +89,7 @@ LANGUAGES: Mapping[str, Language] = {
     "fr": Language(
         "forward",
         True,
-        _often(
+        word_set(
             "le la les des du une un cette cet ces ce dans au aux et pour sans sur tu vous votre vos "
             "toute toutes tout est sont pas par qui que avec ici outil avant l qu de ne se aucun chaque "
             "il elle ils champ fichier utilisateur comme ou jamais"
@@ -97,7 +98,7 @@ LANGUAGES: Mapping[str, Language] = {
     "pt": Language(
         "forward",
         True,
-        _often(
+        word_set(
             "o os ao da dos das uma um esta este que por para sem seu sua seus em nos na nao ou se de "
             "aqui caso todo toda todas antes ferramenta usuario utilizador ser ela ele pela pelo mais "
             "quando sobre cada arquivo ficheiro campo texto deve"
@@ -106,7 +107,7 @@ LANGUAGES: Mapping[str, Language] = {
     "it": Language(
         "forward",
         True,
-        _often(
+        word_set(
             "il lo la gli le dei della dello delle del al alla un una uno questo questa che con di da non "
             "prima sono viene nel nella ogni qui per strumento utente l dell suo sua dal dalla sul va "
             "anche come campo testo deve mai"
@@ -116,7 +117,7 @@ LANGUAGES: Mapping[str, Language] = {
 """Languages besides English, whose words are looked for in every text."""
 
 _FEW = 2
-_ENGLISH = _often("the of to is for with and this that from are by be if or use get")
+_ENGLISH = word_set("the of to is for with and this that from are by be if or use get")
 
 _FOLDED = {
     code: plain
@@ -169,7 +170,7 @@ def _telling(name: str) -> frozenset[str]:
 
 
 _LONGER = 5
-_ENGLISH_TOO = _often(
+_ENGLISH_TOO = word_set(
     "token tokens source sources client clients extension console discussion discussions"
     " executes adresse probleme"
 )
