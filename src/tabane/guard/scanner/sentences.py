@@ -144,6 +144,7 @@ _STEERED_BEFORE = word_set(
     "recoit erhalt wird werden debe deve recibe riceve recebe"
 )
 """Words around the name of another tool in a text that says how it is called. Honest ones say "use it"."""
+_LISTED, _STEERED = int(M.LISTED), int(M.LISTED | M.STEERED)
 _SERVICES, _STRANGER = int(M.SERVICE), int(M.STRANGER)
 _NOBODYS = re.compile(
     r"example|ejemplo|bugs?[-@.]|gnu\.org|mozilla|licen[sc]e|localhost|github\.com|docs?\.|/docs|schema|w3\.org|acme|your|[<{]|\d{12}|^\d[\d.]*$|^[^.]*$"
@@ -228,9 +229,10 @@ class Sentences:
         if written and not written[slice(*self.span(number, number))].islower():
             return 0  # a name in capitals is a constant
         means = self._names.meaning(token)
-        before = self._tokens[number - 1] if number else ""
-        if self._names.lists(token) and (before in _STEERED_AFTER or self._after(number) in _STEERED_BEFORE):
-            return means | int(M.STEERED)
+        if self._names.lists(token):
+            before = self._tokens[number - 1] if number else ""
+            steered = before in _STEERED_AFTER or self._after(number) in _STEERED_BEFORE
+            return means | (_STEERED if steered else _LISTED)
         return int(M.FIELD) if means == _TOOL and self._after(number) in _FIELD_WORDS else means
 
     def _after(self, number: int) -> str:
