@@ -90,6 +90,10 @@ class Names:
     family: frozenset[str] = frozenset()
     written: str = ""
 
+    def lists(self, token: str) -> bool:
+        """Return whether a word is the name of another tool that is known."""
+        return token in self.siblings or token in self.foreign
+
     def meaning(self, token: str) -> int:
         """Return what a word in the form of a tool's name is: a tool of another server, or of this one."""
         if token in self.siblings:
@@ -134,6 +138,13 @@ _PHRASE, _TOOL, _END = (
     int(M.TOOL_NAME),
     int(M.END),
 )  # flags of enum are several times as slow as integers
+_STEERED_AFTER = word_set("of through each every any whatever chaque jede jeder jedem cada ogni")
+_STEERED_BEFORE = word_set(
+    "is are has needs gets takes goes receives adds includes begins ends sends runs "
+    "recoit erhalt wird werden debe deve recibe riceve recebe"
+)
+"""Words around the name of another tool in a text that says how it is called. Honest ones say "use it"."""
+_LISTED, _STEERED = int(M.LISTED), int(M.LISTED | M.STEERED)
 _SERVICES, _STRANGER = int(M.SERVICE), int(M.STRANGER)
 _NOBODYS = re.compile(
     r"example|ejemplo|bugs?[-@.]|gnu\.org|mozilla|licen[sc]e|localhost|github\.com|docs?\.|/docs|schema|w3\.org|acme|your|[<{]|\d{12}|^\d[\d.]*$|^[^.]*$"
@@ -218,6 +229,10 @@ class Sentences:
         if written and not written[slice(*self.span(number, number))].islower():
             return 0  # a name in capitals is a constant
         means = self._names.meaning(token)
+        if self._names.lists(token):
+            before = self._tokens[number - 1] if number else ""
+            steered = before in _STEERED_AFTER or self._after(number) in _STEERED_BEFORE
+            return means | (_STEERED if steered else _LISTED)
         return int(M.FIELD) if means == _TOOL and self._after(number) in _FIELD_WORDS else means
 
     def _after(self, number: int) -> str:

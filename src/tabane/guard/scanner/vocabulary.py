@@ -25,12 +25,13 @@ Meaning = IntFlag(
     "SECRET KEY_FILE PERSONAL FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT "
     "REGARDLESS WISH UNTOLD UNCALLED REASON OPEN GONE "
     "BLIND DATA ACTION CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM SHELL OVERRIDE QUOTED "
-    "PATH KEY_PATH PLACE KEY_NAME SERVICE STRANGER NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD "
-    "FOREIGN_WORD PHRASE END",
+    "PATH KEY_PATH PLACE KEY_NAME SERVICE STRANGER NUMBER TOOL_NAME FOREIGN SIBLING LISTED STEERED SELF "
+    "OWN_FIELD FOREIGN_WORD PHRASE END",
 )
 """Meanings of words, as flags: a word can have several. The last two lines are found by form.
 
-``FOREIGN`` is a tool of another server, ``SIBLING`` one of the same server, ``SELF`` the tool itself,
+``FOREIGN`` is a tool of another server, ``SIBLING`` one of the same server,
+``LISTED`` one that is known for sure, ``STEERED`` one whose calls are spoken of, ``SELF`` the tool itself,
 ``TOOL_NAME`` a name in the form of one, ``OWN_FIELD`` a parameter of the tool. ``FOREIGN_WORD`` marks words
 of other languages than English, ``STRANGER`` an address that is neither an example nor the server's own,
 ``PHRASE`` words that phrases begin with, ``END`` the end of a sentence.
