@@ -11,7 +11,7 @@ document keeps the labels of what its writer had read.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -88,21 +88,25 @@ NOTHING = "-"
 
 def permission_of(tool: str, target: Target | None) -> str:
     """Return what a person allows for one target of a tool, such as ``mail__send>bob@example.com``."""
-    return f"{tool}>{NOTHING if target is None else target.name}"
+    return f"{tool}>{NOTHING if target is None else target.permitted}"
 
 
-def _permissions_for(tool: str, target: Target | None) -> tuple[str, ...]:
-    """Return everything that allows a target: the tool with it or with any, and its domain."""
-    name = NOTHING if target is None else target.name
-    found = (f"{tool}>{name}", f"{tool}>{ANY}")
+_PLAIN_MAIL = re.compile(r"[\w.+-]+@([\w.-]+)")
+_PLAIN_HOST = re.compile(r"[\w.-]+(?::\d+)?")
+
+
+def _permissions_for(tool: str, target: Target | None) -> Iterator[str]:
+    """Yield what a person may have allowed for a target: the tool with it or with any, its domain."""
+    name = NOTHING if target is None else target.permitted
+    yield from (f"{tool}>{name}", f"{tool}>{ANY}")
     if target is None:
-        return found
+        return
     wider = [name]
-    if target.kind == "address":
-        wider.append(f"*@{name.rpartition('@')[2]}")
-    elif target.kind == "host":
-        wider.append(name.partition("/")[0])
-    return (*found, *(f"{each}>{one}" for one in wider for each in (tool, ANY)))
+    if target.kind == "address" and (mail := _PLAIN_MAIL.fullmatch(name)):
+        wider.append(f"*@{mail[1]}")
+    elif target.kind == "host" and _PLAIN_HOST.fullmatch(host := target.name.partition("/")[0]):
+        wider.append(host)
+    yield from (f"{each}>{one}" for one in wider for each in (tool, ANY))
 
 
 MOST_NAMED = 3
@@ -231,12 +235,9 @@ def fetch_of(target: CallTarget, labels: int, arguments: bytes, sent: Callable[[
     """
     own = not target.server and target.name in FETCHING
     fetching = target.kind == "tool" and labels & UNTRUSTED and labels & EXTERNAL and not labels & DESTRUCTIVE
-    if not (own or (target.server and fetching)) or len(arguments) > LONGEST:
+    if not (own or (target.server and fetching)):
         return None
-    try:
-        given = msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return None
+    given = arguments_of(arguments, LONGEST)
     if not isinstance(given, dict):
         return None
     if own:
@@ -437,7 +438,8 @@ class FlowRule:
         if len(arguments) > 2:
             given = arguments[:LONGEST_ARGUMENTS]
             if poisoned or not trail.texts.is_full("said"):
-                self._keep(trail, KeptText("written" if poisoned else "said", given))
+                acts = bool(bits & DESTRUCTIVE)
+                self._keep(trail, KeptText("written" if poisoned else "said", given, acts=acts))
             if poisoned:
                 self._learn_written(trail, target, bits, read, given, fetch)
             else:
@@ -568,8 +570,10 @@ class FlowRule:
             return None
 
         def passes(one: Target | None) -> bool:
-            each = _permissions_for(target.name, one)
-            return any(name in allowed or any(name in trail.passed for trail in trails) for name in each)
+            exact = permission_of(target.name, one)
+            return any(exact in trail.passed for trail in trails) or any(
+                each in allowed for each in _permissions_for(target.name, one)
+            )
 
         found = self._targets(target, bits, arguments, fetch)
         asked: tuple[JudgedTarget, ...] = ()
@@ -691,10 +695,5 @@ def _is_judged(caller: Caller, target: CallTarget) -> bool:
 
 def _gives_parameter(arguments: bytes, names: tuple[str, ...]) -> bool:
     """Return whether one of these parameters has a value that is not empty."""
-    if len(arguments) > LONGEST_ARGUMENTS:
-        return True
-    try:
-        given = msgspec.json.decode(arguments)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return True
+    given = arguments_of(arguments, LONGEST_ARGUMENTS)
     return not isinstance(given, dict) or any(given.get(name) for name in names)

@@ -19,7 +19,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from tabane.guard.flows.addresses import SPELLING, is_known_site, unescaped
-from tabane.guard.flows.targets import Target, folded, mails_in
+from tabane.guard.flows.targets import Target, folded, legible, mails_in, number_text
 
 LONGEST_READ = 1 << 17
 """Bytes of texts of others that a trail keeps. If there are more, what is named nowhere is asked about."""
@@ -57,6 +57,9 @@ class KeptText(NamedTuple):
 
     homes: tuple[str, ...] = ()
     """Hosts of the pages that it is from. Whoever reads a page does not mean to send something there."""
+
+    acts: bool = False
+    """It was given to a tool that changes or deletes something: whoever reads a file does not mean that."""
 
 
 class TrailTexts:
@@ -263,6 +266,8 @@ class _YamlList:
         return value.replace("''", "'") if mark == "'" else unescaped(value)
 
 
+_BLOCKS_OF_TEXT, _BLOCKS_OF_BYTES = ("text", "resource", "resource_link"), ("image", "audio", "video")
+
 _DEEPEST_LIST = 2
 """Levels of fields in such a list: objects within a record, and no deeper."""
 
@@ -278,7 +283,11 @@ class _Parsed:
         self.fields: dict[str, list[Field]] = {}
         self._texts: list[str] = []
         self._prose: list[str] = []
+        self._keys = set(_IDENTITIES)
         self._count = 0
+        self.whole = True
+        """Whether all of it could be read: a picture may name anybody."""
+
         self._authors: tuple[tuple[str, ...], Literal["none", "self", "other"]] = ((), "none")
         self._sent = _SENT.search(text.tool) is not None
         try:
@@ -287,9 +296,11 @@ class _Parsed:
             self._add(unescaped(text.body.decode("utf-8", "ignore")))
         else:
             self._take_result(found)
-        self._raw = "\n".join(self._texts)
+        self._raw, whole = legible("\n".join(self._texts))
+        self.whole = self.whole and whole
         self.text = folded(self._raw)
-        self.prose = self.text if self._prose == self._texts else folded("\n".join(self._prose))
+        is_prose = self._prose == self._texts
+        self.prose = self.text if is_prose else folded(legible("\n".join(self._prose))[0])
 
     @cached_property
     def spellings(self) -> tuple[str, ...]:
@@ -322,28 +333,48 @@ class _Parsed:
         structured = found.get("structuredContent")
         if structured is not None:
             self._walk(structured, "", (), 0, listing=self.origin.listing)
+        rest = {key: each for key, each in found.items() if key not in ("content", "structuredContent")}
+        self._walk(rest, "", (), 0, listing=False)
         for block in found["content"]:
             text = block.get("text") if isinstance(block, dict) else None
-            if not isinstance(text, str):
+            if isinstance(block, dict):
+                self.whole = self.whole and block.get("type") in _BLOCKS_OF_TEXT
+                block = {key: each for key, each in block.items() if key not in ("type", "text")}
+            if block or not isinstance(text, str):
                 self._walk(block, "", (), 0, listing=False)
+            if not isinstance(text, str):
                 continue
-            decoded: Any = None
+            decoded_text: Any = None
             if text[:1] in "[{":
                 with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
-                    decoded = msgspec.json.decode(text)
-            if decoded is None and self.origin.listing:
+                    decoded_text = msgspec.json.decode(text)
+            if decoded_text is None and self.origin.listing:
                 with contextlib.suppress(ValueError):
-                    decoded = _YamlList(text).records()
-            if decoded is None:
+                    decoded_text = _YamlList(text).records()
+            if decoded_text is None:
                 (self._add_lines if self.origin.listing else self._add)(text)
-            elif structured is None or decoded not in (structured, _only_value(structured)):
-                self._walk(decoded, "", (), 0, listing=self.origin.listing)
+            elif structured is None or decoded_text not in (structured, _only_value(structured)):
+                self._walk(decoded_text, "", (), 0, listing=self.origin.listing)
+
+    def _take_bytes(self, value: dict[str, Any]) -> None:
+        """Add the text in a binary member of an object. If it is none, the object may have named anybody."""
+        for key in ("blob", "data"):
+            body = value.get(key)
+            if key == "data" and value.get("type") in _BLOCKS_OF_BYTES:
+                self.whole = False
+            elif isinstance(body, str) and body and (key == "blob" or "mimeType" in value):
+                try:
+                    self._add(base64.b64decode(body).decode())
+                except ValueError:
+                    self.whole = False
 
     def _walk(self, value: Any, name: str, authors: tuple[str, ...], depth: int, *, listing: bool) -> None:
         self._count += 1
         if isinstance(value, dict | list) and (self._count > MOST_FIELDS or depth > 16):
             self._add(str(value)[:LONGEST_READ])
         elif isinstance(value, dict):
+            if "blob" in value or "data" in value:
+                self._take_bytes(value)
             named = tuple(
                 folded(each)
                 for key, given in value.items()
@@ -353,6 +384,11 @@ class _Parsed:
             authors = named or authors
             for key, each in value.items():
                 lower = key.lower()
+                if listing and name in _RELATIONS and len(key) <= _LONGEST_FIELD:
+                    self._note(key, name, authors)  # what each of those may do
+                elif key not in self._keys:
+                    self._keys.add(key)
+                    self._add(key)
                 if isinstance(each, dict | list):
                     if listing and isinstance(each, dict) and lower not in _IDENTITIES:
                         self._note(key, name, authors)  # objects by name
@@ -376,7 +412,7 @@ class _Parsed:
     def _leaf(self, value: Any, kind: str, authors: tuple[str, ...], *, listing: bool) -> None:
         if isinstance(value, bool) or value is None:
             return
-        text = value if isinstance(value, str) else str(value)
+        text = value if isinstance(value, str) else number_text(value)
         if not listing or not kind or len(text) > _LONGEST_FIELD or "\n" in text:
             self._add(text)
             return
@@ -443,6 +479,12 @@ _COMMON = _words(
     "your from with this that"
 )
 _ALNUM = re.compile(r"[^\W_]+")
+_LOOKALIKES = str.maketrans(
+    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445\u0455\u0456\u0458\u0501\u051b\u051d\u04bb\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0131\u0261",
+    "abekmhopctyxsijdqwhaeikvoptuxig",
+)
+"""Cyrillic and Greek letters, and a few others, that look like Latin ones."""
+_LEAST_PATH = 6
 _LEAST_RUN = 8
 """Characters of an account that are looked for on their own: it may be given in parts."""
 
@@ -478,6 +520,9 @@ class TrailNames:
         self.private = private
         self._known: list[str] = []
         self._public: list[str] = []
+        self._given: list[str] = []
+        """What was given to a tool that changes something, before anything untrusted was read."""
+
         self._later: list[tuple[int, str, bool]] = []
         self._written: list[tuple[int, str]] = []
         others: list[tuple[int, KeptText]] = []
@@ -490,7 +535,7 @@ class TrailNames:
             if kept is not None and kept[0] is text and isinstance(kept[1], str):
                 read = kept[1]
             else:
-                read = folded(unescaped(text.body.decode("utf-8", "ignore")))
+                read = folded(legible(text.body.decode("utf-8", "ignore"))[0])
             self._prepared[id(text)] = text, read
             if text.role == "written":
                 self._written.append((number, read))
@@ -498,6 +543,8 @@ class TrailNames:
                 self._later.append((number, read, text.public or not echoes))
             else:
                 (self._public if text.public else self._known).append(read)
+                if text.role == "said" and text.acts:
+                    self._given.append(read)
             if text.role == "own" and _SELF.search(text.tool):
                 own.update(mails_in(read))
                 own.update(re.findall(r"\b[a-z]{2}\d{2}[a-z0-9]{10,30}\b", read))
@@ -511,6 +558,7 @@ class TrailNames:
                 parsed = _Parsed(text, self._own)
             self._prepared[id(text)] = text, parsed
             self._others.append((number, parsed))
+        self.whole = self.whole and all(other.whole for _, other in self._others)
         self._homes = {host.removeprefix("www."): text for _, text in others for host in text.homes}
 
     # -- known ---------------------------------------------------------------------------------------
@@ -520,7 +568,9 @@ class TrailNames:
 
         What is deleted, booked or changed has to be named before anything untrusted was read.
         """
-        value = folded(target.value)
+        value = target.name
+        if deletes:
+            return any(self._stands_in_own(value, [text]) for text in self._given)
         if target.kind in ("user", "channel", "value", "program"):
             # A client asks about all hotels of a list, and not because its user wants each of them.
             listed = self._stands_in_own(value, self._public) and any(
@@ -530,7 +580,7 @@ class TrailNames:
         if value in self._own:
             return True
         if target.kind != "host":
-            if self._has(value, later=not deletes) or self._stands_in_own(value, self._public):
+            if self._has(value) or self._stands_in_own(value, self._public):
                 return True
             return target.kind in ("address", "account") and self._was_given_first(target, value)
         name = target.name
@@ -542,7 +592,8 @@ class TrailNames:
         if host == name or not self._has(host):
             return False
         # Many share a site: another address of it that a text of others names is theirs.
-        return not any(name in other.text for _, other in self._others)
+        path = _telling_path(target)
+        return not any(name in other.text or (path and path in other.text) for _, other in self._others)
 
     def _has(self, value: str, *, later: bool = True) -> bool:
         if not value:
@@ -573,7 +624,11 @@ class TrailNames:
         found = [text for text in texts if value in text]
         if not found:
             return False
-        pattern = re.compile(rf"(?<![\w@+-])(?<!\w\.){re.escape(value)}(?![\w@-]|\.\w)")
+        # A path within another one is something else, but not one behind the // of an address.
+        before, after = (
+            (r"(?<![\w@+~.-])(?<!(?<!/)/)", r"|/[\w*.~-]") if "/" in value else (r"(?<![\w@+-])", "")
+        )
+        pattern = re.compile(rf"{before}(?<!\w\.){re.escape(value)}(?![\w@-]|\.\w{after})")
         return any(map(pattern.search, found))
 
     # -- asked about ------------------------------------------------------------------------------------
@@ -586,8 +641,7 @@ class TrailNames:
         ``sink`` is the server of the call. ``deletes``: it is to be deleted. ``leaves``: the call sends
         something away. ``clean``: its texts hold no address that is asked about.
         """
-        value = folded(target.value)
-        names = {value, target.name} if target.kind == "host" else {value}
+        value, names = target.name, target.spellings
         fields = [
             field for name in names for _, other in self._others for field in other.fields.get(name, ())
         ]
@@ -602,18 +656,21 @@ class TrailNames:
         if target.kind in ("id", "value", "path", "user") or (not leaves and target.kind == "channel"):
             is_name = target.kind in ("user", "channel")
             for _, other in self._others:  # whoever praises a hotel may want it to be booked
-                if not target.inside and _stands_in(value, other.prose if is_name else other.text):
+                text = other.prose if is_name else other.text
+                if not target.inside and any(_stands_in(name, text) for name in names):
                     return TargetNaming("text", other.origin.source, other.origin.tool)
         if fields and not target.inside:
             asked = self._asked_field(target, fields, sink, deletes=deletes, leaves=leaves, clean=clean)
             return TargetNaming("record", asked.source, asked.tool) if asked is not None else None
         if any(map(_is_own, fields)):
             return None
-        site = _site_of_link(target)
+        site, path = _site_of(target), _telling_path(target)
         if target.kind == "host" and (home := self._homes.get(target.name.partition("/")[0])) is not None:
             return TargetNaming("record", home.source, home.tool)
         for _, other in self._others:
-            if any(_stands_in(name, other.text) for name in names) or (site and site.search(other.text)):
+            if any(_stands_in(name, other.text) for name in (*names, *filter(None, (path,)))) or (
+                site and site.search(other.text)
+            ):
                 return TargetNaming("text", other.origin.source, other.origin.tool)
         if fields:
             return (
@@ -666,15 +723,22 @@ class TrailNames:
         return None
 
 
-def _site_of_link(target: Target) -> re.Pattern[str] | None:
-    """Return what finds the site of a link within a text, which may carry something there in its path.
+def _site_of(target: Target) -> re.Pattern[str] | None:
+    """Return what finds the site of an address within a text: a path may carry something there.
 
-    None if it is no link, or one to a site that many share.
+    None if it is no address, or one of a site that many share.
     """
-    host = target.name.partition("/")[0]
-    if target.kind != "host" or not target.inside or is_known_site(host):
+    host = re.sub(r":\d+$", "", target.name.partition("/")[0])
+    if target.kind != "host" or is_known_site(host):
         return None
     return re.compile(rf"(?<![\w@.-])(?:www\.)?{re.escape(host)}(?![\w-]|\.\w)")
+
+
+def _telling_path(target: Target) -> str:
+    """Return the path of an address if it says who is meant, also without its site; empty if not."""
+    path = target.name.partition("/")[2]
+    is_telling = target.kind == "host" and len(path) >= _LEAST_PATH and re.search(r"[/\d_]", path)
+    return path if is_telling else ""
 
 
 def _is_own(field: Field) -> bool:
@@ -720,6 +784,8 @@ def _spellings(text: str, raw: str) -> Iterator[str]:
         for term in _SPOKEN_UNSPACED:
             spoken = spoken.replace(term, "")
     yield spoken
+    if not text.isascii() and (latin := text.translate(_LOOKALIKES)) != text:
+        yield compact(latin)
     if len(_NATO.keys() & words) > 2:
         spelled = [_NATO.get(word, _REPEATED.get(word, "")) for word in words]
         yield re.sub(r"([<=])(.)", lambda found: found[2] * (2 if found[1] == "<" else 3), "".join(spelled))

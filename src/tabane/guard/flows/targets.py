@@ -7,15 +7,23 @@ the owner of the link.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
+import html
+import ipaddress
 import itertools
+import json
 import re
+import socket
 import unicodedata
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 import msgspec
 
-from tabane.guard.flows.addresses import addresses_in
+from tabane.guard.flows.addresses import addresses_in, unescaped
 from tabane.guard.flows.tool_labels import words_of
 from tabane.guard.flows.tool_roles import Role
 from tabane.operations.door import TargetOfCall
@@ -31,7 +39,7 @@ DEEPEST = 16
 """Levels of arguments that are read."""
 
 LONGEST_NAMED = 200
-"""Characters of a target in the name of what a person allows."""
+"""Characters of a target in the name of what a person allows. Of a longer one, the end is a hash."""
 
 
 class Target(NamedTuple):
@@ -44,11 +52,32 @@ class Target(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return it as permissions write it: lower case, without scheme, query and final slash."""
-        name = folded(self.value)
+        """The one form in which it is compared: lower case; an address with its host as it is sent."""
+        return _name_of(self.kind, self.value)
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """The forms in which a text of others names it, among them those that lead to the same place."""
+        name, found = self.name, [folded(self.value)]
+        if self.kind == "address":
+            found.append(re.sub(r"\+[^@]*@", "@", name))
+        elif self.kind != "host" and (number := _NUMBER.fullmatch(name)):
+            found.append(number[1])
+        return tuple(dict.fromkeys((name, *found)))
+
+    @property
+    def permitted(self) -> str:
+        """It as a permission names it alone: with path and query, never a wildcard, never cut."""
+        name = self.name
         if self.kind == "host":
-            name = re.sub(r"^https?://|[?#].*$", "", name).rstrip("/").removeprefix("www.")
-        return name[:LONGEST_NAMED]
+            name += "/" if "/" not in name and (self.inside or "//" in self.value) else ""
+            name += "".join(re.findall(r"\?[^#]*", folded(self.value))[:1])
+        if "*" in name or name[:1] in ('"', "-", ""):
+            name = f'"{name}"'
+        if len(name) > LONGEST_NAMED:
+            digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).hexdigest()
+            name = f"{name[: LONGEST_NAMED - 20]}…{digest}"
+        return name
 
 
 class CallTargets(NamedTuple):
@@ -81,7 +110,9 @@ _DELETING = re.compile(
     r"deactivate|evict|kick|\bban|expel|archive|unshare|削除|消去|取消",
     re.IGNORECASE,
 )
-_MAIL_DOMAIN = re.compile(r"@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}")
+_MAIL_DOMAIN = re.compile(
+    r"@(?:[\w-]{1,63}\.){1,8}(?:[^\W\d_]{2,24}(?![\w-])|xn--[a-z0-9-]{2,59}|[^\W\d_]{2,24})"
+)
 _MAIL_NAME = re.compile(r"[\w.+%-]{1,64}$")
 _MAIL_ALONE = re.compile(r"(?:[^<>@]{0,120}<)?([^\s<>@,;]{1,64}@[^\s<>@,;]{1,200})>?")
 _ACCOUNT = re.compile(r"[a-z]{2}\d{2}(?: ?[a-z0-9]){10,32}|\+?\d(?:[ ()/.-]?\d){6,24}", re.IGNORECASE)
@@ -94,16 +125,140 @@ _DOMAIN = re.compile(
 )
 _PLAIN = re.compile(r"[\d\s:.,/TZ+-]*|true|false|yes|no|none|null|[a-z]{1,2}", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}[-/.]\d\d?[-/.]\d\d?|\d\d?[./]\d\d?[./]\d{4}|\d\d?:\d\d")
-_UNSEEN = re.compile("[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\u206a-\u206f\ufeff]")
+
+# -- one form of what is compared --------------------------------------------------------------------
+
+MOST_ESCAPES = 4_000
+"""Characters of a text that are written as escapes. If there are more, it is not read to its end."""
+
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+_HIDDEN = re.compile("[\U000e0020-\U000e007e]{3,}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3,}")
+_ESCAPE = re.compile(r"(?:%[0-9a-f]{2})+|&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,30});", re.IGNORECASE)
+_TAG = re.compile(r"<[!/a-zA-Z][^<>]{0,500}>")
+_COMMENT = re.compile(r"(?<=@)\([^()@]{0,60}\)|\([^()@]{0,60}\)(?=@)")
+_QUOTED = re.compile(r'"([^"\s@]{1,64})"@')
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_URL = re.compile(
+    r"(?:(?:https?|wss?|ftp):[/\\]*|[a-z][a-z0-9+.-]{0,20}:[/\\]{2,}|[/\\]{2,}|)([^/?#]*)(.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_WITH_SCHEME = re.compile(r"(?:https?|wss?|ftp):|(?!file:)[a-z][a-z0-9+.-]{0,20}:[/\\]{2}", re.IGNORECASE)
+_AUTHORITY = re.compile(r"[/\\]{2}([^\s/?#\"'<>]{1,300})([^\s\"'<>]{0,300})")
+_ORDINARY = re.compile(r"(?:[a-z0-9_-]{1,63}\.){1,9}[a-z]{2,24}(?::\d{1,5})?", re.IGNORECASE)
+_NUMBER = re.compile(r"\+?0*(\d+)(?:\.0+)?")
+_LONGEST_HOST = 253
 
 
 def folded(text: str) -> str:
     """Return a text as it is compared: one form of each character, lower case, nothing invisible."""
     if not text.isascii():
-        text = _UNSEEN.sub("", unicodedata.normalize("NFKC", text)).casefold()
+        text = _UNSEEN.sub("", unicodedata.normalize("NFKC", _UNSEEN.sub("", text))).casefold()
     else:
         text = text.lower()
     return " ".join(text.split())
+
+
+def _revealed(found: re.Match[str]) -> str:
+    codes = [ord(each) for each in found[0]]
+    if 0xE0020 <= codes[0] <= 0xE007E:
+        return "".join(chr(code - 0xE0000) for code in codes)
+    return bytes(
+        code - 0xFE00 if code < 0xFFFF else code - 0xE0100 + 16 for code in codes
+    ).decode("utf-8", "ignore")  # fmt: skip
+
+
+def _meant(found: re.Match[str]) -> str:
+    return unquote(found[0]) if found[0][0] == "%" else html.unescape(found[0])
+
+
+def decoded(text: str) -> tuple[str, bool]:
+    """Return a text without the escapes of JSON, HTML and addresses, and with what is hidden in it.
+
+    The second value is False if something escaped is left.
+    """
+    if not text.isascii():
+        text = _HIDDEN.sub(_revealed, text)
+    for _ in range(5):
+        after, count = unescaped(text), 0
+        if "%" in after or "&" in after:
+            after, count = _ESCAPE.subn(_meant, after, MOST_ESCAPES)
+        if after == text:
+            return (_QUOTED.sub(r"\1@", _COMMENT.sub("", text)) if "@" in text else text), True
+        text = after
+        if count == MOST_ESCAPES:
+            break
+    return text, False
+
+
+def legible(text: str) -> tuple[str, bool]:
+    """Return a text as it is compared with targets: also decoded, and with each host as it is sent.
+
+    The second value is False if a part of it cannot be read.
+    """
+    plain, whole = decoded(text)
+    parts = [text, plain] if plain != text else [text]
+    if "<" in plain and (bare := _TAG.sub("", plain)) != plain:
+        parts.append(decoded(bare)[0])
+    odd = 0
+    for found in _AUTHORITY.finditer(plain):
+        if not _ORDINARY.fullmatch(found[1]):
+            odd += 1
+            parts += address_readings(found[0])
+    for mail in mails_in(plain) if "xn--" in plain or "+" in plain or not plain.isascii() else ():
+        if "+" in mail or "xn--" in mail or not mail.isascii():
+            odd += 1
+            target = Target("address", mail)
+            parts += target.spellings
+        if odd > MOST_ODD:
+            break
+    return "\n".join(parts), whole and odd <= MOST_ODD
+
+
+MOST_ODD = 600
+"""Addresses of an unusual form that are read in one text."""
+
+
+def host_form(authority: str) -> str:
+    """Return a host with its port as it is sent: ASCII, an IP address in its usual form."""
+    host = folded(decoded(authority)[0].rpartition("@")[2])
+    host, port = (found[1], found[2]) if (found := re.fullmatch(r"(.*?)(:\d*)", host)) else (host, "")
+    host, port = host.strip(".").replace("\u3002", "."), "" if port in (":", ":80", ":443") else port
+    with contextlib.suppress(ValueError, OSError):
+        if host[:1] == "[":
+            address = ipaddress.IPv6Address(host[1:-1].partition("%")[0])
+            host = str(address.ipv4_mapped or f"[{address}]")
+        elif re.fullmatch(r"[0-9a-fx.]+", host):
+            host = socket.inet_ntoa(socket.inet_aton(host))
+        elif not host.isascii() and len(host) <= _LONGEST_HOST:
+            host = host.encode("idna").decode()
+    return host.removeprefix("www.") + port
+
+
+def address_readings(value: str) -> list[str]:
+    """Return what programs may take an address for; one that all read alike as it is."""
+    found: dict[str, None] = {}
+    raw = _CONTROL.sub("", value)
+    for text in dict.fromkeys((raw, decoded(raw)[0])):
+        authority, rest = _URL.match(text).groups()  # type: ignore[union-attr]
+        pieces = re.split(r"[\\@]+", authority)
+        for piece in pieces[-1:] + (pieces[:1] if "\\" in authority else []):
+            found[f"https://{host_form(piece)}{rest}"] = None
+    is_plain = raw == value and _ORDINARY.fullmatch(_URL.match(value)[1])  # type: ignore[index]
+    return [value] if is_plain and len(found) == 1 else list(found)
+
+
+@functools.lru_cache(maxsize=1024)
+def _name_of(kind: TargetOfCall, value: str) -> str:
+    if kind == "address":
+        local, _, domain = folded(value).rpartition("@")
+        return f"{local}@{host_form(domain)}"
+    if kind == "host":
+        authority, rest = _URL.match(value).groups()  # type: ignore[union-attr]
+        return (host_form(authority) + folded(re.sub(r"[?#].*", "", rest, flags=re.DOTALL))).rstrip("/")
+    return folded(value)
 
 
 def mails_in(text: str) -> list[str]:
@@ -159,7 +314,12 @@ def _leaves(value: object, name: str, depth: int) -> Iterator[tuple[str, str | N
         if value.strip():
             yield name, value.strip()
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield name, str(value)
+        yield name, number_text(value)
+
+
+def number_text(value: float) -> str:
+    """Return a number as texts write it."""
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _of_leaf(name: str, value: str, role: Role) -> Iterator[Target]:
@@ -179,18 +339,36 @@ def _of_leaf(name: str, value: str, role: Role) -> Iterator[Target]:
     pieces = re.split(r"[,;]\s*", value) if "@" in value or role == "recipient" else [value]
     for piece in filter(None, map(str.strip, pieces)):
         kind, plain = _kind_of(piece, words, role)
-        if kind is not None:
+        if kind is None:
+            continue
+        mails = mails_in(decoded(piece)[0])
+        if kind == "host":
+            yield from (Target("host", each, name) for each in address_readings(plain))
+        elif kind not in ("user", "channel", "address") or not mails or not _is_mails(piece, mails):
             yield Target(kind, plain, name)
+        yield from (Target("address", mail, name) for mail in mails)
+
+
+def _is_mails(text: str, mails: list[str]) -> bool:
+    """Return whether a text is nothing but addresses with names: no program reads another address in it."""
+    text = decoded(text)[0]
+    for mail in mails:
+        text = re.sub(rf"(?<![^\s<>\"'(,;:=/&?]){re.escape(mail)}(?![^\s<>\"'),;:=/&?.])", "", text, count=1)
+    return "@" not in text
 
 
 def _kind_of(value: str, words: set[str], role: Role) -> tuple[TargetOfCall | None, str]:
     """Return what a short value is, and the part of it that says so."""
     if role == "option" and words & _OWN_SIDE:
         return None, value
+    if (
+        _WITH_SCHEME.match(value)
+        or value.startswith("www.")
+        or (role == "place" and (value.startswith(("//", "\\\\")) or _DOMAIN.fullmatch(value)))
+    ):
+        return "host", value
     if found := _MAIL_ALONE.fullmatch(value):
         return "address", found[1]
-    if value.startswith(("http://", "https://", "www.")) or (role == "place" and _DOMAIN.fullmatch(value)):
-        return "host", value
     if role == "option" or (role != "recipient" and _DATE.match(value)):
         return None, value
     if _ACCOUNT.fullmatch(value) and sum(map(str.isdigit, value)) >= 7 and role != "object":
@@ -214,7 +392,9 @@ def _kind_of(value: str, words: set[str], role: Role) -> tuple[TargetOfCall | No
 
 def _inside(name: str, text: str) -> Iterator[Target]:
     """Yield the addresses within a text."""
-    for mail in mails_in(text):
+    plain = decoded(text)[0]
+    text = text if plain == text else f"{text}\n{plain}"
+    for mail in dict.fromkeys(mails_in(text)):
         yield Target("address", mail, name, inside=True)
     seen: set[str] = set()
     bare = (found[0].rstrip(".,;:!?)") for found in _DOMAIN.finditer(text))
@@ -249,10 +429,21 @@ def _chosen(
 
 
 def arguments_of(given: bytes, longest: int) -> Any:
-    """Return decoded arguments; None if they are too long or no JSON."""
+    """Return decoded arguments; None if they are too long, no JSON, or give something twice.
+
+    Of a member that is given twice, one program takes the first and another one the last.
+    """
     if len(given) > longest:
         return None
     try:
-        return msgspec.json.decode(given or b"{}")
+        found = msgspec.json.decode(given or b"{}")
+        if given.count(b":") > 1:
+            json.loads(given, object_pairs_hook=_each_once)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
+    return found
+
+
+def _each_once(members: list[tuple[str, Any]]) -> None:
+    if len({name for name, _ in members}) < len(members):
+        raise ValueError
