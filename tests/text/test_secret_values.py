@@ -117,13 +117,13 @@ def test_ordinary_texts_stay_as_they_are(text: str) -> None:
 
 def test_a_long_text_is_searched_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[int] = []
-    finders = secret_values._finders()
+    found = secret_values._finders()
 
     def note(text: str, low: str, names: SecretNames) -> Iterator[Span]:
         searched.append(len(text))
-        return finders.sentences(text, low, names)
+        return found.sentences(text, low, names)
 
-    monkeypatch.setattr(secret_values, "_finders", lambda: finders._replace(sentences=note))
+    monkeypatch.setattr(secret_values, "_finders", lambda: found._replace(sentences=note))
     words = "the password and the token are kept apart, " * 3_000
     key = "-----BEGIN PRIVATE KEY-----\n" + "MIIBVgIBADANBgkqhkiG9w0B\n" * 1_200 + "-----END PRIVATE KEY-----"
     parts = [

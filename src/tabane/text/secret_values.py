@@ -21,8 +21,8 @@ HIDDEN = "***"
 
 _FULL_WIDTH = {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)} | {0x3000: 0x20}
 _ENCODED = lazy_pattern(
-    r"(?:%[0-9A-Fa-f]{2})+|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});|\\+(?:u[0-9A-Fa-f]{4}"
-    r"|[\"'/nrt])"
+    r"(?:%[0-9A-Fa-f]{2})+|&(?:quot|apos|amp|lt|gt|#\d{2,3}|#x[0-9A-Fa-f]{2});"
+    r"|(?<!\\)\\++(?:u[0-9A-Fa-f]{4}|[\"'/nrt])"
 )
 CHUNK, OVERLAP = 16 << 10, 2 << 10
 """Characters of a long text that are searched at once, and of those before them that are searched again.

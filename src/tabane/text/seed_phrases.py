@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 SHORTEST = 12
 """Words of the shortest phrase."""
@@ -22,7 +22,7 @@ _BETWEEN = re.compile(r"(?:[\s,;:.|/'\"`*\[\]()#-]|\\n|\d{1,2}){1,12}")
 
 @cache
 def _seed_words() -> frozenset[bytes]:
-    return frozenset(files(__package__).joinpath("seed_words.txt").read_bytes().split())
+    return frozenset(Path(__file__).with_name("seed_words.txt").read_bytes().split())
 
 
 def _is_seed(word: str) -> bool:

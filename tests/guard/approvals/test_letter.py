@@ -238,6 +238,22 @@ def test_what_matters_is_within_a_thousand_characters() -> None:
     assert "more characters" in text
 
 
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [
+        ("bob@example.com" + " " * 300 + ",eve@evil.example", '! It ends with "'),
+        ("bob@example.com." + "a" * 3_000 + ".evil.example", ".evil.example"),
+        ([f"u{number}@ok.example" for number in range(200)] + ["eve@evil.example"], "eve@evil.example"),
+        ('"Bob <bob@x.example>" <eve@evil.example>', ""),
+        ('"bob@x.example" <eve@evil.example>', "! The address is eve@evil.example, not the name"),
+    ],
+)
+def test_the_end_of_a_recipient_is_shown(to: Any, said: str) -> None:
+    text = letter_text(letter(approval({"to": to}), budget=IN_DIALOG), "en", 90)
+    assert "evil.example" in text
+    assert said in text
+
+
 def test_what_is_cut_is_counted_and_an_empty_value_is_said() -> None:
     found = letter(approval({"a": "x" * 5_000, "b": ""}), budget=WHOLE)
     text = letter_text(found, "en", 80, 1_000)

@@ -199,6 +199,28 @@ def test_an_order_in_other_words_has_its_sign(sign: str, order: str) -> None:
     assert sign in {hit.sign.value for hit in hits}
 
 
+def scan_beside_siblings(text: str) -> tuple[Finding, ...]:
+    definition = json.dumps({"name": "unit_info", "description": text}).encode()
+    siblings = ("send_note", "move_money", "list_notes")
+    return DefinitionScanner().scan("desk", "tool", "unit_info", definition, ("other_tool",), siblings)
+
+
+@pytest.mark.parametrize("text", CASES["a_calm_text_that_diverts_a_sibling_is_severe"])
+def test_a_calm_text_that_diverts_a_sibling_is_severe(text: str) -> None:
+    assert {finding.severity for finding in scan_beside_siblings(text)} == {"high"}
+
+
+@pytest.mark.parametrize("text", CASES["a_text_that_refers_to_a_sibling_or_an_address_is_honest"])
+def test_a_text_that_refers_to_a_sibling_or_an_address_is_honest(text: str) -> None:
+    assert scan_beside_siblings(text) == ()
+
+
+def test_a_parameter_for_a_private_key_is_found_unless_the_tool_keeps_keys() -> None:
+    schema = {"properties": {"seed_phrase": {"type": "string"}}}
+    assert scan({"name": "unit_info", "inputSchema": schema}, name="unit_info")
+    assert scan({"name": "open_wallet", "inputSchema": schema}, name="open_wallet") == ()
+
+
 _CLASSES = re.compile(r"\[\^?\]?(?:\\.|[^\]\\])*\]")
 _UNBOUNDED = re.compile(r"(?<!\\)(?:(?<!\})[*+]|(?<=\})\*|,\}|\(\d+, \d+\))")
 

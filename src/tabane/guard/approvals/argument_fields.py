@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
@@ -244,7 +244,8 @@ class _Fields:
             self.rows.append(
                 ShownField(
                     "".join(label), leaf.role, leaf.kind, parts, title if title != own else "", said,
-                    tuple(form.note for form in forms), len(leaf.text), cut, leaf.twice,
+                    (*(form.note for form in forms), *_other_ends(leaf, cut)), len(leaf.text), cut,
+                    leaf.twice,
                 )
             )  # fmt: skip
 
@@ -351,6 +352,21 @@ def address_forms(text: str) -> tuple[AddressForm, ...]:
             if len(found) >= MOST_FORMS:
                 break
     return tuple(found)
+
+
+def _other_ends(leaf: _Leaf, cut: int) -> Iterator[Message]:
+    """Yield what decides who gets it, and is not where a reader looks: a cut end, an address after a name."""
+    if leaf.role != "recipient" or leaf.kind == "secret":
+        return
+    if cut:
+        end = " ".join(leaf.text[-LONGEST_FORM:].split())
+        yield say("It ends with {end}", end=json.dumps("".join(visible_parts(end)[0]), ensure_ascii=False))
+    elif (named := _NAMED_MAIL.fullmatch(leaf.text)) is not None:
+        yield say("The address is {address}, not the name before it.", address=_beginning(named[1]))
+
+
+_NAMED_MAIL = re.compile(r"[^<>]{0,300}@[^<>]{0,300}<([\w.+%-]{1,64}@[A-Za-z0-9.-]{1,200})>", re.DOTALL)
+"""A mail address after a name that looks like one."""
 
 
 def _may_deceive(text: str) -> bool:

@@ -62,7 +62,7 @@ from tabane.guard.scanner.sentences import (
     family,
     purpose,
 )
-from tabane.guard.scanner.vocabulary import Meaning, folded, languages_of, unmarked, word_order
+from tabane.guard.scanner.vocabulary import Meaning, folded, languages_of, unmarked, word_order, word_set
 from tabane.messages import Message, say
 from tabane.wire.json import InvalidJson, elements, fields, text
 
@@ -262,31 +262,11 @@ class _ReadDefinition:
             )
 
 
-CONTEXT_PARAMETERS = frozenset(
-    [
-        "tools_list",
-        "tool_list",
-        "list_of_tools",
-        "available_tools",
-        "all_tools",
-        "system_prompt",
-        "systemprompt",
-        "conversation_history",
-        "chat_history",
-        "full_conversation",
-        "conversation_context",
-        "conversation_id_history",
-        "chain_of_thought",
-        "model_name_and_version",
-        "previous_messages",
-        "message_history",
-        "environment_variables",
-        "env_vars",
-        "all_env_vars",
-        "process_env",
-        "ssh_key",
-        "private_key_content",
-    ]
+CONTEXT_PARAMETERS = word_set(
+    "tools_list tool_list list_of_tools available_tools all_tools system_prompt systemprompt "
+    "conversation_history chat_history full_conversation conversation_context conversation_id_history "
+    "chain_of_thought model_name_and_version previous_messages message_history environment_variables "
+    "env_vars all_env_vars process_env ssh_key private_key_content"
 )
 """Names of parameters that take what only the model or its host knows."""
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tabane.guard.scanner.lookalikes import WELL_KNOWN
-from tabane.guard.scanner.vocabulary import Meaning, Vocabulary, vocabulary
+from tabane.guard.scanner.vocabulary import Meaning, Vocabulary, vocabulary, word_set
 
 M = Meaning
 
@@ -58,7 +58,7 @@ _KEY_NAME = re.compile(
     r"^\$?[a-z0-9]+(?:_[a-z0-9]+)*_(?:key|token|secret|password|passwd|credentials?|pat)s?$"
 )
 _SERVICE = re.compile(
-    r"://|^(?:[\w-]{1,40}+\.){1,4}[a-z]{2,6}/\w|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|link|cloud|support|store|gg|su|top|live|tv|help|hub|info|biz|services)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}"
+    r"://|^(?:[\w-]{1,40}+\.){1,4}[a-z]{2,6}/\w|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|link|cloud|support|store|gg|su|top|tv)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}"
 )
 _NUMBER = re.compile(r"^(?!\d{4}-\d\d)\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}[a-z0-9]{10}")
 _IBAN = re.compile(r"^(?!utf|sha|x86)[a-z]{2}\d{2}(?:[a-z0-9]{10,30})?$")
@@ -89,6 +89,10 @@ class Names:
     camel: Collection[str] = ()
     family: frozenset[str] = frozenset()
     written: str = ""
+
+    def lists(self, token: str) -> bool:
+        """Return whether a word is the name of another tool that is known."""
+        return token in self.siblings or token in self.foreign
 
     def meaning(self, token: str) -> int:
         """Return what a word in the form of a tool's name is: a tool of another server, or of this one."""
@@ -125,34 +129,28 @@ _OF_MANY = frozenset(
 )
 _CAMEL = re.compile(r"\b[A-Z]?[a-z]+(?:[A-Z][a-z]+)+\b")
 _TOOL_WORDS = frozenset(("tool", "function"))
-_FIELD_WORDS = frozenset(
-    [
-        "parameter",
-        "parameters",
-        "argument",
-        "arguments",
-        "field",
-        "fields",
-        "option",
-        "options",
-        "column",
-        "columns",
-        "property",
-        "value",
-        "values",
-        "flag",
-    ]
+_FIELD_WORDS = word_set(
+    "parameter parameters argument arguments field fields option options column columns property "
+    "value values flag"
 )
 _PHRASE, _TOOL, _END = (
     int(M.PHRASE),
     int(M.TOOL_NAME),
     int(M.END),
 )  # flags of enum are several times as slow as integers
+_STEERED_AFTER = word_set("of through each every any whatever chaque jede jeder jedem cada ogni")
+_STEERED_BEFORE = word_set(
+    "is are has needs gets takes goes receives adds includes begins ends sends runs "
+    "recoit erhalt wird werden debe deve recibe riceve recebe"
+)
+"""Words around the name of another tool in a text that says how it is called. Honest ones say "use it"."""
+_LISTED, _STEERED = int(M.LISTED), int(M.LISTED | M.STEERED)
 _SERVICES, _STRANGER = int(M.SERVICE), int(M.STRANGER)
 _NOBODYS = re.compile(
-    r"example|localhost|github\.com|docs?\.|/docs|schema|w3\.org|acme|your|[<{]|\d{12}|^\d[\d.]*$|^[^.]*$"
+    r"example|ejemplo|bugs?[-@.]|gnu\.org|mozilla|licen[sc]e|localhost|github\.com|docs?\.|/docs|schema|w3\.org|acme|your|[<{]|\d{12}|^\d[\d.]*$|^[^.]*$"
 )
 """Addresses in examples and documentation."""
+_CITING = frozenset(("see", "at", "siehe", "voir", "vea", "consulte"))
 _NOT_OWN_FORMS = ~int(M.TOOL_NAME | M.SECRET | M.KEY_NAME)
 """What the form of a name says that is no news if the definition itself has the name."""
 
@@ -216,7 +214,8 @@ class Sentences:
             elif means[number] & _TOOL:
                 means[number] = self._tool(number, token) | (means[number] & ~_TOOL)
             elif means[number] & _SERVICES:
-                if not _NOBODYS.search(token) and not any(map(token.__contains__, names.family)):
+                known = _NOBODYS.search(token) or (number and tokens[number - 1] in _CITING)
+                if not known and not any(map(token.__contains__, names.family)):
                     means[number] |= _STRANGER
             elif token in names.camel and self._after(number) in _TOOL_WORDS:
                 means[number] = names.meaning(token)
@@ -230,6 +229,10 @@ class Sentences:
         if written and not written[slice(*self.span(number, number))].islower():
             return 0  # a name in capitals is a constant
         means = self._names.meaning(token)
+        if self._names.lists(token):
+            before = self._tokens[number - 1] if number else ""
+            steered = before in _STEERED_AFTER or self._after(number) in _STEERED_BEFORE
+            return means | (_STEERED if steered else _LISTED)
         return int(M.FIELD) if means == _TOOL and self._after(number) in _FIELD_WORDS else means
 
     def _after(self, number: int) -> str:

@@ -25,12 +25,13 @@ Meaning = IntFlag(
     "SECRET KEY_FILE PERSONAL FILE CONTENT TALK MESSAGES PROMPT CONTEXT RULES EARLIER WHOLE FIELD RECIPIENT "
     "REGARDLESS WISH UNTOLD UNCALLED REASON OPEN GONE "
     "BLIND DATA ACTION CONSENT SAFEGUARD OUTSIDE BROKEN PRODUCT FINE STEERING HARM SHELL OVERRIDE QUOTED "
-    "PATH KEY_PATH PLACE KEY_NAME SERVICE STRANGER NUMBER TOOL_NAME FOREIGN SIBLING SELF OWN_FIELD "
-    "FOREIGN_WORD PHRASE END",
+    "PATH KEY_PATH PLACE KEY_NAME SERVICE STRANGER NUMBER TOOL_NAME FOREIGN SIBLING LISTED STEERED SELF "
+    "OWN_FIELD FOREIGN_WORD PHRASE END",
 )
 """Meanings of words, as flags: a word can have several. The last two lines are found by form.
 
-``FOREIGN`` is a tool of another server, ``SIBLING`` one of the same server, ``SELF`` the tool itself,
+``FOREIGN`` is a tool of another server, ``SIBLING`` one of the same server,
+``LISTED`` one that is known for sure, ``STEERED`` one whose calls are spoken of, ``SELF`` the tool itself,
 ``TOOL_NAME`` a name in the form of one, ``OWN_FIELD`` a parameter of the tool. ``FOREIGN_WORD`` marks words
 of other languages than English, ``STRANGER`` an address that is neither an example nor the server's own,
 ``PHRASE`` words that phrases begin with, ``END`` the end of a sentence.
@@ -55,7 +56,8 @@ class Language(NamedTuple):
     traces: re.Pattern[str] | frozenset[str]
 
 
-def _often(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
+    """Return the words of a text with blanks between them."""
     return frozenset(words.split())
 
 
@@ -69,7 +71,7 @@ LANGUAGES: Mapping[str, Language] = {
     "es": Language(
         "forward",
         True,
-        _often(
+        word_set(
             "el los las del una esta este esto estos que con por para sin su sus y se lo al un de cada "
             "todo toda todos todas debe antes cuando desde sobre herramienta usuario archivo usted ser "
             "cual hay nota campo texto datos"
@@ -78,7 +80,7 @@ LANGUAGES: Mapping[str, Language] = {
     "de": Language(
         "both",
         True,
-        _often(
+        word_set(
             "die bitte sobald der das und den dem ist sind nicht mit fur ein eine einen einem zu zum zur "
             "auf von vom im bei dieses diese dieser bevor vor wird werden wurde aus nach oder wenn hier "
             "einer ins jeder jede jedes kann soll muss dann durch uber nutzer benutzer nachricht ohne bis "
@@ -88,7 +90,7 @@ LANGUAGES: Mapping[str, Language] = {
     "fr": Language(
         "forward",
         True,
-        _often(
+        word_set(
             "le la les des du une un cette cet ces ce dans au aux et pour sans sur tu vous votre vos "
             "toute toutes tout est sont pas par qui que avec ici outil avant l qu de ne se aucun chaque "
             "il elle ils champ fichier utilisateur comme ou jamais"
@@ -97,7 +99,7 @@ LANGUAGES: Mapping[str, Language] = {
     "pt": Language(
         "forward",
         True,
-        _often(
+        word_set(
             "o os ao da dos das uma um esta este que por para sem seu sua seus em nos na nao ou se de "
             "aqui caso todo toda todas antes ferramenta usuario utilizador ser ela ele pela pelo mais "
             "quando sobre cada arquivo ficheiro campo texto deve"
@@ -106,7 +108,7 @@ LANGUAGES: Mapping[str, Language] = {
     "it": Language(
         "forward",
         True,
-        _often(
+        word_set(
             "il lo la gli le dei della dello delle del al alla un una uno questo questa che con di da non "
             "prima sono viene nel nella ogni qui per strumento utente l dell suo sua dal dalla sul va "
             "anche come campo testo deve mai"
@@ -116,7 +118,7 @@ LANGUAGES: Mapping[str, Language] = {
 """Languages besides English, whose words are looked for in every text."""
 
 _FEW = 2
-_ENGLISH = _often("the of to is for with and this that from are by be if or use get")
+_ENGLISH = word_set("the of to is for with and this that from are by be if or use get")
 
 _FOLDED = {
     code: plain
@@ -169,7 +171,7 @@ def _telling(name: str) -> frozenset[str]:
 
 
 _LONGER = 5
-_ENGLISH_TOO = _often(
+_ENGLISH_TOO = word_set(
     "token tokens source sources client clients extension console discussion discussions"
     " executes adresse probleme"
 )
