@@ -510,6 +510,8 @@ _LOOKALIKES = (
     )
 )
 """Letters with accents, of flags, and Cyrillic and Greek ones that look like Latin ones."""
+
+_LOOKALIKE = re.compile(f"[{''.join(map(chr, _LOOKALIKES))}]")
 _LEAST_PATH, _LEAST_NAME = 6, 3
 _LEAST_RUN = 8
 """Characters of an account that are looked for on their own: it may be given in parts."""
@@ -826,8 +828,8 @@ def _spellings(text: str, raw: str) -> Iterator[str]:
         for term in _SPOKEN_UNSPACED:
             spoken = spoken.replace(term, "")
     yield spoken
-    if not text.isascii() and (latin := text.translate(_LOOKALIKES)) != text:
-        yield compact(latin)
+    if not text.isascii() and _LOOKALIKE.search(text):
+        yield compact(text.translate(_LOOKALIKES))
     if len(_NATO.keys() & words) > 2:
         spelled = [_NATO.get(word, _REPEATED.get(word, "")) for word in words]
         yield re.sub(r"([<=])(.)", lambda found: found[2] * (2 if found[1] == "<" else 3), "".join(spelled))

@@ -142,17 +142,28 @@ MOST_ODD = 100
 
 _UNSEEN = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
-    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\ufdfa\ufdfb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+    "\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Characters that nobody sees, and two that would become up to 18 others each."""
+"""Characters that nobody sees."""
 
 _HIDDEN = re.compile("[\U000e0020-\U000e007e]{3,}|[\ufe00-\ufe0f\U000e0100-\U000e01ef]{3,}")
-_ESCAPE = re.compile(
-    r"(?:%[0-9a-f]{2})+|&(?:#\d{1,7}|#x[0-9a-f]{1,6}|[a-z]\w{1,30});|=(?:40|2e)|\\x[0-9a-f]{2}", re.IGNORECASE
-)
+_ESCAPES = {
+    "%": re.compile(r"%(?:[0-9a-fA-F]{2}%)*[0-9a-fA-F]{2}"),
+    "&": re.compile(r"&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]\w{1,30});"),
+    "=40": re.compile(r"=40(?=[a-zA-Z])"),
+    "=2": re.compile(r"=2[eE](?=[a-zA-Z])"),
+    "\\x": re.compile(r"\\x[0-9a-fA-F]{2}"),
+}
+"""What escapes begin with: each pattern begins with it too, and so takes little time."""
+
 _TAG = re.compile(r"<[!/a-zA-Z][^<>]{0,500}>")
-_COMMENT = re.compile(r"(?<=@)\([^()@]{0,60}\)|\([^()@]{0,60}\)(?=@)")
-_QUOTED = re.compile(r'"([^"\s@]{1,64})"@')
+_COMMENTS = {
+    "@(": re.compile(r"(?<=@)\([^()@]{0,60}\)"),
+    ")@": re.compile(r"\([^()@]{0,60}\)(?=@)"),
+    '"@': re.compile(r'"(?=[^"\s@]{1,64}"@)|(?<=[^"\s@])"(?=@)'),
+}
+"""What in an address is none of it: comments, and quotes around a name."""
+
 _CALLED = re.compile(r"(?:mailto|tel|sms|smsto|sip|sips|xmpp|callto|skype|whatsapp):(?://)?", re.IGNORECASE)
 _MENTION = re.compile(r"<[#@!]([^|<>]{1,80})(?:\|[^<>]{0,80})?>")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{24,}={0,2}")
@@ -173,7 +184,9 @@ _LONGEST_HOST = 253
 def folded(text: str) -> str:
     """Return a text as it is compared: one form of each character, lower case, nothing invisible."""
     if not text.isascii():
-        text = _UNSEEN.sub("", unicodedata.normalize("NFKC", _UNSEEN.sub("", text))).casefold()
+        for large in "\ufdfa\ufdfb":  # each would become up to 18 others
+            text = text.replace(large, " ")
+        text = _UNSEEN.sub("", unicodedata.normalize("NFKC", text)).casefold()
     else:
         text = text.lower()
     return " ".join(text.split())
@@ -203,14 +216,18 @@ def decoded(text: str) -> tuple[str, bool]:
     if not text.isascii():
         text = _HIDDEN.sub(_revealed, text)
     for _ in range(5):
-        after, count = text, 0
-        if "%" in text or "&" in text or "=" in text or "\\" in text:
-            after, count = _ESCAPE.subn(_meant, text, MOST_ESCAPES)
-            after = unescaped(after)
+        after, most = text, 0
+        for start, pattern in _ESCAPES.items():
+            if start in after:
+                after, count = pattern.subn(_meant, after, MOST_ESCAPES)
+                most = max(most, count)
+        after = unescaped(after)
         if after == text:
-            return (_QUOTED.sub(r"\1@", _COMMENT.sub("", text)) if "@" in text else text), True
+            for mark, pattern in _COMMENTS.items():
+                text = pattern.sub("", text) if mark in text else text
+            return text, True
         text = after
-        if count == MOST_ESCAPES:
+        if most == MOST_ESCAPES:
             break
     return text, False
 
@@ -221,9 +238,10 @@ def legible(text: str) -> tuple[str, bool]:
     The second value is False if a part of it cannot be read.
     """
     plain, whole = decoded(text)
-    parts = [text, plain] if plain != text else [text]
     if "<" in plain and (bare := _TAG.sub("", plain)) != plain:
-        parts.append(decoded(bare)[0])
+        parts = [plain, decoded(bare)[0]]
+    else:
+        parts = [text, plain] if plain != text else [text]
     odd = {found[0]: "host" for found in _AUTHORITY.finditer(plain) if not _ORDINARY.fullmatch(found[1])}
     if "+" in plain or not plain.isascii():
         odd |= {mail: "address" for mail in each_mail_in(plain) if "+" in mail or not mail.isascii()}
