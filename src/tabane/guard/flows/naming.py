@@ -511,7 +511,7 @@ _LOOKALIKES = (
 )
 """Letters with accents, of flags, and Cyrillic and Greek ones that look like Latin ones."""
 
-_LOOKALIKE = re.compile(f"[{''.join(map(chr, _LOOKALIKES))}]")
+_LOOKALIKE = re.compile("[\u00c0-\u058f\u1e00-\u1eff\U0001f150-\U0001f1ff]")
 _LEAST_PATH, _LEAST_NAME = 6, 3
 _LEAST_RUN = 8
 """Characters of an account that are looked for on their own: it may be given in parts."""
@@ -677,6 +677,8 @@ class TrailNames:
         something away. ``clean``: its texts hold no address that is asked about.
         """
         value, names = target.name, target.spellings
+        if deletes and not target.inside and ("*" in value or not compact(value)):
+            return TargetNaming("nowhere")  # more than anybody has named
         fields = [
             field for name in names for _, other in self._others for field in other.fields.get(name, ())
         ]
