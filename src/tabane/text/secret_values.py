@@ -70,8 +70,41 @@ def _unescaped(escaped: str) -> str:
     return chr(int(inner[1:], 16)) if inner[0] == "u" else _BACKSLASHED.get(inner, inner)
 
 
+MOST_STEPS, CHARACTERS_OF_STEP = 8_000, 16
+"""Names and secrets that one search looks at, and characters of a long text for each further one.
+
+What comes after them is hidden as a whole.
+"""
+
+
+class _SpentError(Exception):
+    """A search has looked at as many names as it may."""
+
+
+class SecretSearch(SecretNames):
+    """Names for one search, or for those of all strings of one JSON text, which share its steps."""
+
+    def __init__(self, names: SecretNames, length: int = 0) -> None:
+        self._names, self._left = names, max(MOST_STEPS, length // CHARACTERS_OF_STEP)
+
+    def __contains__(self, name: str) -> bool:
+        self.step()
+        return name in self._names
+
+    def step(self) -> None:
+        """Count a step. Raises ``_SpentError`` if there are too many."""
+        self._left -= 1
+        if self._left < 0:
+            raise _SpentError
+
+
 def hide_secrets(text: str, names: SecretNames) -> str:
-    """Return a text with the secrets that are recognized in it replaced by ``***``."""
+    """Return a text with the secrets that are recognized in it replaced by ``***``.
+
+    If it has more of them, or of their names, than :data:`MOST_STEPS`, its rest is one ``***``.
+    """
+    if len(text) < SHORTEST:
+        return text
     spans = secret_spans(text, names)
     if not spans:
         return text
@@ -85,13 +118,20 @@ def hide_secrets(text: str, names: SecretNames) -> str:
 
 def secret_spans(text: str, names: SecretNames) -> list[Span]:
     """Return where a text has secrets, in their order, none within or beside another."""
-    if len(text) <= CHUNK + OVERLAP:
-        return _merged(_spans_of(text, names, _MOST_LEVELS), text)
-    spans = [*_finders().columns(text, names), *private_keys(text)]
-    for at in range(0, len(text), CHUNK):
-        begun = max(at - OVERLAP, 0)
-        part = text[begun : at + CHUNK]
-        spans += ((begun + start, begun + end) for start, end in _spans_of(part, names, _MOST_LEVELS))
+    search = names if isinstance(names, SecretSearch) else SecretSearch(names, len(text))
+    spans: list[Span] = []
+    begun = 0
+    try:
+        for at in range(0, max(len(text) - OVERLAP, 1), CHUNK):
+            part = text[begun : at + CHUNK + OVERLAP]
+            for start, end in _spans_of(part, search, _MOST_LEVELS):
+                search.step()
+                spans.append((begun + start, begun + end))
+            begun = at + CHUNK
+        if len(text) > CHUNK + OVERLAP:
+            spans += (*_finders().columns(text, search), *private_keys(text))
+    except _SpentError:
+        return _merged([*spans, (begun, len(text))], text)
     return _merged(spans, text)
 
 
