@@ -120,7 +120,12 @@ class ArgumentRedactor:
             return False
         signs = marks_of(arguments)
         few = not signs or (len(signs) <= _FEW and signs.isdigit() and not has_mixed_word(arguments))
-        if '"-' in text or has_run(arguments) or not (few or signs.isdigit() or _ESCAPES.isdisjoint(signs)):
+        dashes = "-" in text
+        if (
+            (dashes and '"-' in text)
+            or has_run(arguments)
+            or not (few or signs.isdigit() or _ESCAPES.isdisjoint(signs))
+        ):
             return False
         if self._short and any(short in text for short in self._short):
             return False
@@ -134,7 +139,7 @@ class ArgumentRedactor:
             return False
         if may_have_phrase(arguments):
             return False
-        marks = not few or text.count('":') != text.count(":") or " -" in text
+        marks = not few or text.count('":') != text.count(":") or (dashes and " -" in text)
         plain = not may_name_secrets(text, marks)
         containers = text.count("{") + text.count("[")
         if containers == 1 and plain:

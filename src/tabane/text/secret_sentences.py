@@ -205,7 +205,23 @@ def _named(text: str, low: str, start: int, end: int, names: SecretNames) -> Gen
     return at
 
 
+_IS_WORDS = frozenset(re.findall("[a-z]+", _IS))
+
+
+def _is_mentioned(low: str, start: int, end: int) -> bool:
+    """Return whether a name stands among words alone, and no verb after it announces a value."""
+    around = low[max(0, start - 200) : end + 300]
+    return (
+        around.replace(" ", "").isalpha()
+        and around.isascii()
+        and "  " not in around
+        and _IS_WORDS.isdisjoint(low[end : end + 300].split())
+    )
+
+
 def _values_of(text: str, low: str, name: str, start: int, end: int) -> Iterator[Span]:
+    if _is_mentioned(low, start, end):
+        return
     if assigned := _ASSIGNED.match(text, end):
         yield from _assigned(text, name, start, assigned.end())
         return
