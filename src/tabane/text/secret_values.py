@@ -71,10 +71,13 @@ def _unescaped(escaped: str) -> str:
 
 
 MOST_STEPS, CHARACTERS_OF_STEP = 8_000, 16
-"""Names and secrets that one search looks at, and characters of a long text for each further one.
+"""Steps of one search, and characters of a long text for each further one.
 
-What comes after them is hidden as a whole.
+A name or a secret is a step; what comes after too many of them is hidden as a whole.
 """
+
+_VIEWED_IN_STEP = 192
+"""Characters of a view that cost as much as a step: escapes and quotes in one another give many views."""
 
 
 class _SpentError(Exception):
@@ -91,9 +94,9 @@ class SecretSearch(SecretNames):
         self.step()
         return name in self._names
 
-    def step(self) -> None:
-        """Count a step. Raises ``_SpentError`` if there are too many."""
-        self._left -= 1
+    def step(self, steps: int = 1) -> None:
+        """Count steps. Raises ``_SpentError`` if there are too many."""
+        self._left -= steps
         if self._left < 0:
             raise _SpentError
 
@@ -135,8 +138,9 @@ def secret_spans(text: str, names: SecretNames) -> list[Span]:
     return _merged(spans, text)
 
 
-def _spans_of(text: str, names: SecretNames, levels: int) -> Iterator[Span]:
+def _spans_of(text: str, names: SecretSearch, levels: int) -> Iterator[Span]:
     """Yield the secrets of a text, of what it is without escapes, and of the texts that it quotes."""
+    names.step(len(text) // _VIEWED_IN_STEP)
     if not text.isascii():
         text = text.translate(_FULL_WIDTH)
     yield from _spans_in(text, names)
