@@ -139,12 +139,12 @@ class ArgumentRedactor:
             return False
         if may_have_phrase(arguments):
             return False
-        marks = not few or text.count('":') != text.count(":") or (dashes and " -" in text)
-        plain = not may_name_secrets(text, marks)
-        containers = text.count("{") + text.count("[")
-        if containers == 1 and plain:
+        colons = text.count(":")
+        beside = colons != len(value) and colons != text.count('":')  # a string has a colon
+        plain = not may_name_secrets(text, not few or beside or (dashes and " -" in text))
+        if plain and text.find("{", 1) < 0 and "[" not in text:
             return self._names.harmless.issuperset(value) or self._has_no_secret_name(value)
-        return containers <= MOST_DEPTH and self._harmless_parts(value, plain)
+        return text.count("{") + text.count("[") <= MOST_DEPTH and self._harmless_parts(value, plain)
 
     def _harmless_parts(self, value: Any, plain: bool) -> bool:
         waiting = [value]

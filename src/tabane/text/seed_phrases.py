@@ -33,11 +33,13 @@ def may_have_phrase(text: bytes) -> bool:
     if len(text) < _SHORTEST_TEXT:
         return False
     # "the" and "and" are no words of the list: between them, most sentences are too short for a phrase.
-    for part in text.translate(_LETTERS).replace(b" and ", b" the ").split(b" the "):
+    for part in text.split(b" the "):
         if len(part) >= _SHORTEST_TEXT:
-            words = part.split()
-            if len(words) >= SHORTEST and b"\1\1\1" in bytes(map(_seed_words().__contains__, words[3::4])):
-                return True
+            for rest in part.translate(_LETTERS).split(b" and "):
+                if len(rest) < _SHORTEST_TEXT or len(words := rest.split()) < SHORTEST:
+                    continue
+                if b"\1\1\1" in bytes(map(_seed_words().__contains__, words[3::4])):
+                    return True
     return False
 
 
