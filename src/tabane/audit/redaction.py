@@ -19,7 +19,13 @@ import msgspec
 
 from tabane.audit.entry import NOTHING, PreparedArguments
 from tabane.text.personal_numbers import FEWEST_DIGITS, has_personal_number
-from tabane.text.secret_forms import has_mixed_word, has_run, marks_of, may_name_secrets
+from tabane.text.secret_forms import (
+    has_mixed_word,
+    has_run,
+    marks_of,
+    may_name_secrets,
+    only_mentions_secrets,
+)
 from tabane.text.secret_names import SecretNames, may_be_pair, may_hold_named
 from tabane.text.secret_values import secret_spans
 from tabane.text.seed_phrases import may_have_phrase
@@ -160,7 +166,11 @@ class ArgumentRedactor:
                 if not plain and may_hold_named(part, self._names):
                     return False
                 waiting.extend(part)
-            elif kind is str and not plain and (len(part) > AT_ONCE or secret_spans(part, self._names)):
+            elif (
+                kind is str
+                and not (plain or only_mentions_secrets(part))
+                and (len(part) > AT_ONCE or secret_spans(part, self._names))
+            ):
                 return False
         return True
 

@@ -92,6 +92,33 @@ def may_name_secrets(text: str, marks: bool = True) -> bool:
     return not text.isascii() and _HINTS_BEYOND_ASCII.search(low) is not None
 
 
+IS = (
+    "is|was|would be|will be|wäre|sería|serait|would be now|mudou para|cambió a|passe à|это"
+    "|are|be|c['’]est|to|as|equals|now|currently|ist|lautet|lauten|auf|heißt|heisst|war|est|sera|es"
+    "|será|sea|era|è|é|e'|são|to|jest|"
+    "is|blir|är|er|on|adalah|là|है|هي|هو|это|—|–|-|=|:|："
+)
+"""What announces a value after a name."""
+
+IS_WORDS = frozenset(re.findall("[a-z]{2,}", IS))
+_COMMANDING = frozenset(
+    ("login", "setx", "mysqladmin", "identified", "net", "bearer", "basic", "digest", "apikey", "seed",
+    "wallet", "vault", "rabbitmqctl")
+)  # fmt: skip
+"""Words of which a secret may follow without a sign between them."""
+
+
+def only_mentions_secrets(text: str) -> bool:
+    """Return whether a text without long runs and seed phrases has words alone, and none gives a value."""
+    words = text.lower().split(" ")
+    return (
+        text.isascii()
+        and "".join(words).isalpha()
+        and IS_WORDS.isdisjoint(words)
+        and _COMMANDING.isdisjoint(words)
+    )
+
+
 # -- forms -------------------------------------------------------------------------------------------
 
 _MORE_PREFIXES = (
