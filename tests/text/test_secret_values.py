@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pytest
 
+from tabane.audit.json_reading import JsonReading
 from tabane.text import secret_values
 from tabane.text.personal_numbers import Span
 from tabane.text.secret_names import SecretNames
-from tabane.text.secret_values import CHUNK, OVERLAP, hide_secrets, looks_secret
+from tabane.text.secret_values import CHUNK, HIDDEN, OVERLAP, hide_secrets, looks_secret
 from tests.harness.patience import assert_in_proportion
 
 
@@ -124,7 +126,7 @@ def test_a_long_text_is_searched_in_pieces(monkeypatch: pytest.MonkeyPatch) -> N
         return found.sentences(text, low, names)
 
     monkeypatch.setattr(secret_values, "_finders", lambda: found._replace(sentences=note))
-    words = "the password and the token are kept apart, " * 3_000
+    words = "the password and the token are kept apart, " * 800
     key = "-----BEGIN PRIVATE KEY-----\n" + "MIIBVgIBADANBgkqhkiG9w0B\n" * 1_200 + "-----END PRIVATE KEY-----"
     parts = [
         words[: CHUNK - 20] + "the password is Heron!Lake5. ",
@@ -135,7 +137,7 @@ def test_a_long_text_is_searched_in_pieces(monkeypatch: pytest.MonkeyPatch) -> N
         words,
     ]
     hidden = hide_secrets("\n".join(parts), SecretNames())
-    assert len(searched) > 20
+    assert len(searched) > 6
     assert max(searched) <= CHUNK + OVERLAP
     assert not any(secret in hidden for secret in ("Heron!Lake", "MIIBVg"))
     assert words in hidden
@@ -147,9 +149,24 @@ def test_a_long_text_is_searched_in_pieces(monkeypatch: pytest.MonkeyPatch) -> N
         "password", "password is ",
         'password="', "--token ", "mysql -p", "://a:b@", "<password>", "a,password\n", "パスワードは",
         "%20", '\\"', '"a b" ', "<![CDATA[", "4111 ", "echo a | ", "name: password value: ",
-        "seed abcd ", "a:1:b:c:",
+        "seed abcd ", "a:1:b:c:", "\\", "\\\\ ", "contraseña es ", "pass word ", "'", "<", '{"', "://",
+        "1 2 ", "a,b\n", "A", "\n",
     ],
 )  # fmt: skip
 def test_the_cost_grows_with_the_text_alone(piece: str) -> None:
     names = SecretNames()
     assert_in_proportion(lambda size: hide_secrets((piece * size)[:size], names), 1_000)
+
+
+def test_the_rest_of_a_text_with_too_many_names_is_hidden() -> None:
+    given = "a token, a password, " * 5_000
+    hidden = hide_secrets(given + "Heron", SecretNames())
+    assert hidden.endswith(HIDDEN)
+    assert 1_000 < len(hidden) < len(given)
+    assert given.startswith(hidden.removesuffix(HIDDEN))
+
+
+def test_strings_of_one_json_text_share_their_steps() -> None:
+    given = json.dumps([{"t": "the password is not here"}] * 12_000 + [{"t": "Heron", "n": 54321}])
+    read = json.loads(JsonReading(SecretNames(), None).read(given))
+    assert (read[0], read[-1]) == ({"t": "the password is not here"}, {"t": HIDDEN, "n": HIDDEN})

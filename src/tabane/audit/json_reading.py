@@ -15,7 +15,7 @@ from collections.abc import Callable
 from tabane.text.command_secrets import MOST_WORDS, secrets_of_words
 from tabane.text.secret_forms import is_random
 from tabane.text.secret_names import PAIR_NAMES, PAIR_VALUES, WEAK_PAIR_VALUES, SecretNames, names_secret
-from tabane.text.secret_values import HIDDEN, hide_secrets
+from tabane.text.secret_values import HIDDEN, SecretSearch, hide_secrets
 from tabane.text.seed_phrases import phrases_of_words
 
 _MOST_LEVELS = 4
@@ -77,8 +77,15 @@ class _Container:
 class JsonReading:
     """Reads a text token by token and builds its redacted form. ``deepest`` is the depth that it reached."""
 
-    def __init__(self, names: SecretNames, hide: Callable[[str], str] | None, level: int = 0) -> None:
+    def __init__(
+        self,
+        names: SecretNames,
+        hide: Callable[[str], str] | None,
+        level: int = 0,
+        search: SecretSearch | None = None,
+    ) -> None:
         self._names, self._hide, self._level = names, hide, level
+        self._search = search or SecretSearch(names)
         self._depth = self.deepest = 0
         self._hidden_from = -1  # depth outside of the container that is being hidden; -1 if there is none
         self._hide_next = False
@@ -279,16 +286,19 @@ class JsonReading:
         """Return the redacted content of a string, which may be JSON itself."""
         if text.lstrip()[:1] not in ("{", "[", '"') or len(text) < 2:
             if self._level < _MOST_LEVELS and _JSON_WITHIN.search(text):
-                text = JsonReading(self._names, self._hide, self._level + 1).read(text)
+                text = self._read_within(text)
             return self._hide_values(text)
         if self._level >= _MOST_LEVELS:
             return HIDDEN
-        return self._hide_values(JsonReading(self._names, self._hide, self._level + 1).read(text))
+        return self._hide_values(self._read_within(text))
+
+    def _read_within(self, text: str) -> str:
+        return JsonReading(self._names, self._hide, self._level + 1, self._search).read(text)
 
     def _hide_values(self, text: str) -> str:
         if self._hide is not None:
             text = self._hide(text)
-        return hide_secrets(text, self._names)
+        return hide_secrets(text, self._search)
 
     @staticmethod
     def _write_string(token: str, text: str, redacted: str) -> str:

@@ -19,7 +19,13 @@ import msgspec
 
 from tabane.audit.entry import NOTHING, PreparedArguments
 from tabane.text.personal_numbers import FEWEST_DIGITS, has_personal_number
-from tabane.text.secret_forms import has_mixed_word, has_run, marks_of, may_name_secrets
+from tabane.text.secret_forms import (
+    has_mixed_word,
+    has_run,
+    marks_of,
+    may_name_secrets,
+    only_mentions_secrets,
+)
 from tabane.text.secret_names import SecretNames, may_be_pair, may_hold_named
 from tabane.text.secret_values import secret_spans
 from tabane.text.seed_phrases import may_have_phrase
@@ -120,7 +126,12 @@ class ArgumentRedactor:
             return False
         signs = marks_of(arguments)
         few = not signs or (len(signs) <= _FEW and signs.isdigit() and not has_mixed_word(arguments))
-        if '"-' in text or has_run(arguments) or not (few or signs.isdigit() or _ESCAPES.isdisjoint(signs)):
+        dashes = "-" in text
+        if (
+            (dashes and '"-' in text)
+            or has_run(arguments)
+            or not (few or signs.isdigit() or _ESCAPES.isdisjoint(signs))
+        ):
             return False
         if self._short and any(short in text for short in self._short):
             return False
@@ -134,12 +145,12 @@ class ArgumentRedactor:
             return False
         if may_have_phrase(arguments):
             return False
-        marks = not few or text.count('":') != text.count(":") or " -" in text
-        plain = not may_name_secrets(text, marks)
-        containers = text.count("{") + text.count("[")
-        if containers == 1 and plain:
+        colons = text.count(":")
+        beside = colons != len(value) and colons != text.count('":')  # a string has a colon
+        plain = not may_name_secrets(text, not few or beside or (dashes and " -" in text))
+        if plain and text.find("{", 1) < 0 and "[" not in text:
             return self._names.harmless.issuperset(value) or self._has_no_secret_name(value)
-        return containers <= MOST_DEPTH and self._harmless_parts(value, plain)
+        return text.count("{") + text.count("[") <= MOST_DEPTH and self._harmless_parts(value, plain)
 
     def _harmless_parts(self, value: Any, plain: bool) -> bool:
         waiting = [value]
@@ -155,7 +166,11 @@ class ArgumentRedactor:
                 if not plain and may_hold_named(part, self._names):
                     return False
                 waiting.extend(part)
-            elif kind is str and not plain and (len(part) > AT_ONCE or secret_spans(part, self._names)):
+            elif (
+                kind is str
+                and not (plain or only_mentions_secrets(part))
+                and (len(part) > AT_ONCE or secret_spans(part, self._names))
+            ):
                 return False
         return True
 

@@ -26,7 +26,7 @@ _RUN = b"x" * RUN
 
 def has_run(text: bytes) -> bool:
     """Return whether a text has a long run of letters, digits, ``_``, ``-`` and ``.``, as keys are."""
-    return _RUN in text.translate(_CLASSES)
+    return text.translate(_CLASSES).find(_RUN) >= 0  # "in" costs twice as much on bytes
 
 
 # -- what may be in a text ----------------------------------------------------------------------------
@@ -69,7 +69,7 @@ def marks_of(text: bytes) -> bytes:
 def has_mixed_word(text: bytes) -> bool:
     """Return whether a digit is beside a letter."""
     beside = text.translate(_ADJACENT, b"-._!")
-    return b"a0" in beside or b"0a" in beside
+    return beside.find(b"a0") >= 0 or beside.find(b"0a") >= 0
 
 
 def may_name_secrets(text: str, marks: bool = True) -> bool:
@@ -90,6 +90,33 @@ def may_name_secrets(text: str, marks: bool = True) -> bool:
             if hint in low:
                 return True
     return not text.isascii() and _HINTS_BEYOND_ASCII.search(low) is not None
+
+
+IS = (
+    "is|was|would be|will be|wäre|sería|serait|would be now|mudou para|cambió a|passe à|это"
+    "|are|be|c['’]est|to|as|equals|now|currently|ist|lautet|lauten|auf|heißt|heisst|war|est|sera|es"
+    "|será|sea|era|è|é|e'|são|to|jest|"
+    "is|blir|är|er|on|adalah|là|है|هي|هو|это|—|–|-|=|:|："
+)
+"""What announces a value after a name."""
+
+IS_WORDS = frozenset(re.findall("[a-z]{2,}", IS))
+_COMMANDING = frozenset(
+    ("login", "setx", "mysqladmin", "identified", "net", "bearer", "basic", "digest", "apikey", "seed",
+    "wallet", "vault", "rabbitmqctl")
+)  # fmt: skip
+"""Words of which a secret may follow without a sign between them."""
+
+
+def only_mentions_secrets(text: str) -> bool:
+    """Return whether a text without long runs and seed phrases has words alone, and none gives a value."""
+    words = text.lower().split(" ")
+    return (
+        text.isascii()
+        and "".join(words).isalpha()
+        and IS_WORDS.isdisjoint(words)
+        and _COMMANDING.isdisjoint(words)
+    )
 
 
 # -- forms -------------------------------------------------------------------------------------------
@@ -260,9 +287,9 @@ def announced_secrets(text: str, low: str) -> Iterator[Span]:
                 break
     if "bearer" in low or "basic" in low or "digest" in low or "apikey" in low:
         yield from (found.span(2) for found in _SCHEME.finditer(text) if _is_credential(found[1], found[2]))
-    if any(
-        word in low for word in ("wifi", "wi-fi", "wlan", "ssid", "hotspot", "wireless", "ネットワーク名")
-    ):
+    if (
+        "wi" in low or "wlan" in low or "ssid" in low or "hotspot" in low or "ネットワーク名" in low
+    ):  # fmt: skip
         for near in _WIFI.finditer(text):
             for word in re.finditer(r"[!-~]+", near[0]):
                 value = word[0].strip("\"'`,;:!?)(")

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 
 from tabane.text.lazy_patterns import lazy_pattern
 from tabane.text.personal_numbers import Span
-from tabane.text.secret_forms import is_given, is_random
+from tabane.text.secret_forms import IS, IS_WORDS, is_given, is_random
 from tabane.text.secret_names import SecretNames
 
 _LETTER = r"0-9A-Za-z_\u00c0-\u024f\u0370-\u1fff"
@@ -81,15 +81,9 @@ _QUOTED_VALUE = re.compile(
 )
 _PLAIN_VALUE = re.compile(r"(?!\(\s{0,4}[\"'])[^\s&;,\"'}\])<>」』。、，]+")
 _REST_OF_LINE = re.compile(r"[^\r\n\"'<>{}\[\]&;]+")
-_IS = (
-    "is|was|would be|will be|wäre|sería|serait|would be now|mudou para|cambió a|passe à|это"
-    "|are|be|c['’]est|to|as|equals|now|currently|ist|lautet|lauten|auf|heißt|heisst|war|est|sera|es"
-    "|será|sea|era|è|é|e'|são|to|jest|"
-    "is|blir|är|er|on|adalah|là|है|هي|هو|это|—|–|-|=|:|："
-)
 _SENTENCE = lazy_pattern(
     rf"""["'`*)\]]{{0,3}}(?:[ \t]+[^\s.:;,!?=<>"']{{1,24}}){{0,6}}?"""
-    rf"""(?:,?[ \t]+(?:{_IS})|(?P<colon>[ \t]*[:：=]))"""
+    rf"""(?:,?[ \t]+(?:{IS})|(?P<colon>[ \t]*[:：=]))"""
     r"(?:[ \t]+(?:now|currently|jetzt|also|just|ahora|maintenant))?[ \t]*[:：]?\s{1,4}(?P<value>\S)"
 )
 _CJK = lazy_pattern(
@@ -205,7 +199,20 @@ def _named(text: str, low: str, start: int, end: int, names: SecretNames) -> Gen
     return at
 
 
+def _is_mentioned(low: str, start: int, end: int) -> bool:
+    """Return whether a name stands among words alone, and no verb after it announces a value."""
+    around = low[max(0, start - 200) : end + 300]
+    return (
+        around.replace(" ", "").isalpha()
+        and around.isascii()
+        and "  " not in around
+        and IS_WORDS.isdisjoint(low[end : end + 300].split())
+    )
+
+
 def _values_of(text: str, low: str, name: str, start: int, end: int) -> Iterator[Span]:
+    if _is_mentioned(low, start, end):
+        return
     if assigned := _ASSIGNED.match(text, end):
         yield from _assigned(text, name, start, assigned.end())
         return

@@ -70,8 +70,44 @@ def _unescaped(escaped: str) -> str:
     return chr(int(inner[1:], 16)) if inner[0] == "u" else _BACKSLASHED.get(inner, inner)
 
 
+MOST_STEPS, CHARACTERS_OF_STEP = 8_000, 16
+"""Steps of one search, and characters of a long text for each further one.
+
+A name or a secret is a step; what comes after too many of them is hidden as a whole.
+"""
+
+_VIEWED_IN_STEP = 192
+"""Characters of a view that cost as much as a step: escapes and quotes in one another give many views."""
+
+
+class _SpentError(Exception):
+    """A search has looked at as many names as it may."""
+
+
+class SecretSearch(SecretNames):
+    """Names for one search, or for those of all strings of one JSON text, which share its steps."""
+
+    def __init__(self, names: SecretNames, length: int = 0) -> None:
+        self._names, self._left = names, max(MOST_STEPS, length // CHARACTERS_OF_STEP)
+
+    def __contains__(self, name: str) -> bool:
+        self.step()
+        return name in self._names
+
+    def step(self, steps: int = 1) -> None:
+        """Count steps. Raises ``_SpentError`` if there are too many."""
+        self._left -= steps
+        if self._left < 0:
+            raise _SpentError
+
+
 def hide_secrets(text: str, names: SecretNames) -> str:
-    """Return a text with the secrets that are recognized in it replaced by ``***``."""
+    """Return a text with the secrets that are recognized in it replaced by ``***``.
+
+    If it has more of them, or of their names, than :data:`MOST_STEPS`, its rest is one ``***``.
+    """
+    if len(text) < SHORTEST:
+        return text
     spans = secret_spans(text, names)
     if not spans:
         return text
@@ -85,18 +121,26 @@ def hide_secrets(text: str, names: SecretNames) -> str:
 
 def secret_spans(text: str, names: SecretNames) -> list[Span]:
     """Return where a text has secrets, in their order, none within or beside another."""
-    if len(text) <= CHUNK + OVERLAP:
-        return _merged(_spans_of(text, names, _MOST_LEVELS), text)
-    spans = [*_finders().columns(text, names), *private_keys(text)]
-    for at in range(0, len(text), CHUNK):
-        begun = max(at - OVERLAP, 0)
-        part = text[begun : at + CHUNK]
-        spans += ((begun + start, begun + end) for start, end in _spans_of(part, names, _MOST_LEVELS))
+    search = names if isinstance(names, SecretSearch) else SecretSearch(names, len(text))
+    spans: list[Span] = []
+    begun = 0
+    try:
+        for at in range(0, max(len(text) - OVERLAP, 1), CHUNK):
+            part = text[begun : at + CHUNK + OVERLAP]
+            for start, end in _spans_of(part, search, _MOST_LEVELS):
+                search.step()
+                spans.append((begun + start, begun + end))
+            begun = at + CHUNK
+        if len(text) > CHUNK + OVERLAP:
+            spans += (*_finders().columns(text, search), *private_keys(text))
+    except _SpentError:
+        return _merged([*spans, (begun, len(text))], text)
     return _merged(spans, text)
 
 
-def _spans_of(text: str, names: SecretNames, levels: int) -> Iterator[Span]:
+def _spans_of(text: str, names: SecretSearch, levels: int) -> Iterator[Span]:
     """Yield the secrets of a text, of what it is without escapes, and of the texts that it quotes."""
+    names.step(len(text) // _VIEWED_IN_STEP)
     if not text.isascii():
         text = text.translate(_FULL_WIDTH)
     yield from _spans_in(text, names)
@@ -170,14 +214,14 @@ def _spans_in(text: str, names: SecretNames) -> Iterator[Span]:
         or text[:1] == "-"
         or "\n-" in text
         or " /" in text
-        or any(word in low for word in _COMMAND_WORDS)
+        or "login" in low
+        or "setx" in low
+        or "add_user" in low
+        or "mysqladmin" in low
     ):
         yield from find.commands(text, names)
     yield from find.tables(text, low, names)
     yield from find.sentences(text, low, names)
-
-
-_COMMAND_WORDS = ("login", "setx", "add_user", "mysqladmin")
 
 
 # -- one value with its name --------------------------------------------------------------------------

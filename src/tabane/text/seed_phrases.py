@@ -13,8 +13,7 @@ from pathlib import Path
 SHORTEST = 12
 """Words of the shortest phrase."""
 
-_SHORTEST_TEXT = 5 * SHORTEST
-_SEPARATORS = (b" ", b",", b"\n", b"-", b"|")
+_SHORTEST_TEXT = 4 * SHORTEST - 1
 _LETTERS = bytes(byte | 32 if chr(byte).isalpha() and byte < 128 else 32 for byte in range(256))
 _WORD = re.compile(r"[A-Za-z]+")
 _BETWEEN = re.compile(r"(?:[\s,;:.|/'\"`*\[\]()#-]|\\n|\d{1,2}){1,12}")
@@ -31,10 +30,17 @@ def _is_seed(word: str) -> bool:
 
 def may_have_phrase(text: bytes) -> bool:
     """Return whether a text may have a phrase: three words in a row are in the list, of each fourth one."""
-    if len(text) < _SHORTEST_TEXT or sum(map(text.count, _SEPARATORS)) < SHORTEST - 1:
+    if len(text) < _SHORTEST_TEXT:
         return False
-    words = text.translate(_LETTERS).split()
-    return b"\1\1\1" in bytes(map(_seed_words().__contains__, words[3::4]))
+    # "the" and "and" are no words of the list: between them, most sentences are too short for a phrase.
+    for part in text.split(b" the "):
+        if len(part) >= _SHORTEST_TEXT:
+            for rest in part.translate(_LETTERS).split(b" and "):
+                if len(rest) < _SHORTEST_TEXT or len(words := rest.split()) < SHORTEST:
+                    continue
+                if b"\1\1\1" in bytes(map(_seed_words().__contains__, words[3::4])):
+                    return True
+    return False
 
 
 def phrases_of_words(words: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -180,7 +180,8 @@ class _ReadDefinition:
         """Yield the parameters that by their name take what the model knows."""
         keys = not _KEEPS_KEYS.search(self._owner)
         for name in self._names.fields:
-            if (name in CONTEXT_PARAMETERS or (keys and _KEYS.search(name))) and (
+            named = _KEYS.search(name) or (name == "pat" and "token" in self._words)
+            if (name in CONTEXT_PARAMETERS or (keys and named)) and (
                 at := self.text.find(name, self._asked)
             ) >= 0:
                 yield Hit(at, at + len(name), Sign.CONVERSATION, MEDIUM)
@@ -196,6 +197,8 @@ class _ReadDefinition:
             and " " not in (path := text[hit.start : hit.end])
         ):
             return hit.start >= self._asked or any(word in path for word in self._names.family)
+        if hit.sign is Sign.OVERRIDE and text.startswith("from ", hit.start):
+            return not _CLAUSE_BEGINS.search(text, max(0, hit.start - 5), hit.start)
         if hit.sign is Sign.HANDLING:
             return bool(self._purpose & Meaning.SEND)
         if hit.sign is Sign.CONVERSATION:
@@ -270,13 +273,17 @@ CONTEXT_PARAMETERS = word_set(
 )
 """Names of parameters that take what only the model or its host knows."""
 
-_KEYS = re.compile(r"private_?key|seed_?phrase|mnemonic|^session_?cookies?$|^pat$|gpg_|ssh_key|master_pass")
-_KEEPS_KEYS = re.compile(r"vault|secret|login|log_in|sign_?in|auth|connect|ssh|wallet|key|cookie|cert|crypt")
+_KEYS = re.compile(r"private_?key|seed_?phrase|mnemonic|^session_?cookies?$|gpg_|ssh_key|master_pass")
+_KEEPS_KEYS = re.compile(
+    r"vault|secret|login|log_in|sign_?in|auth|connect|ssh|wallet|key|cookie|cert|crypt|pem"
+)
 """Parameters that take keys, and what tools are named that need them."""
 _TALKING = int(
     Meaning.MODEL | Meaning.TALK | Meaning.PROMPT | Meaning.MESSAGES | Meaning.SECRET | Meaning.RUN
 )
 _CLOSING = ".!?\u3002)'\"\u201d"
+_CLAUSE_BEGINS = re.compile(r"(?:^|[^\w\s]\s?|\n|\band )$")
+"""Before "from now on": at the end of a clause it says how long something lasts."""
 _MARKED = ("  ", "<", "*", "`")
 
 

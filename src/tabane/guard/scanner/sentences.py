@@ -48,7 +48,7 @@ _END_SIGNS = frozenset(".!?;\n¶。؟।")
 
 _PATH = re.compile(
     r"(?:~|\$home|%userprofile%|/home/|/root|/users/).{0,80}/\.\w|^\.?ssh[/\\]|id_(?:rsa|ed25519|ecdsa|dsa)|authorized_keys|(?:^|[~/\\])\.aws(?:/|$)|/etc/(?:passwd|shadow|sudoers|hosts)"
-    r"|mcp\.json|claude_desktop_config|(?:^|/)\.env$|(?:^|/)\.env\.\w+$|\.netrc|\.npmrc|\.pypirc|\.git-credentials|\.git/config|\.kube/|kubeconfig|\.docker/config|keychain|wallet\.dat|cookies\.sqlite"
+    r"|mcp\.json|claude_desktop_config|(?:^|/)\.env$|(?:^|/)\.env\.\w+$|\.netrc\b|\.npmrc|\.pypirc|\.git-credentials|\.git/config|\.kube/|kubeconfig|\.docker/config|keychain|wallet\.dat|cookies\.sqlite"
     r"|\.(?:bash|zsh)_history|\.gnupg|process\.env\b|os\.environ|/\.azure|\.config/g|/\.vault|/\.password-store|(?:^|[/_.-])credentials?(?:\.json|\.ya?ml|\.csv|$)|secrets?\.(?:ya?ml|json|toml|env)|service[-_]account\S{0,80}\.json|/proc/self/environ|/run/secrets|\.pem$|\.p12$|\.keystore$|\.ssh$|\.ssh/"
 )
 _KEY_FILE = re.compile(
@@ -58,9 +58,11 @@ _KEY_NAME = re.compile(
     r"^\$?[a-z0-9]+(?:_[a-z0-9]+)*_(?:key|token|secret|password|passwd|credentials?|pat)s?$"
 )
 _SERVICE = re.compile(
-    r"://|^(?:[\w-]{1,40}+\.){1,4}[a-z]{2,6}/\w|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|link|cloud|support|store|gg|su|top|tv)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}"
+    r"://|^(?:[\w-]{1,40}+\.){1,4}[a-z]{2,6}/\w|^(?:[\w-]+\.)+(?:com|net|org|io|co|example|dev|xyz|ru|cn|cc|app|ai|site|online|top|pw|me|cloud|support|store|gg|su|top|tv)$|^[\w.+%-]+@[\w-]+\.\w|^www\.|^(?:\d{1,3}\.){3}\d{1,3}"
 )
-_NUMBER = re.compile(r"^(?!\d{4}-\d\d)\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}[a-z0-9]{10}")
+_NUMBER = re.compile(
+    r"^(?!\d{4}-\d\d|1[4-9]\d{8}(?:\d{3})?$)\+?[\d-]{6,}$|^0x[0-9a-f]{4}|^bc1\w{6}|^[a-z]{2}\d{2}[a-z0-9]{10}"
+)
 _IBAN = re.compile(r"^(?!utf|sha|x86)[a-z]{2}\d{2}(?:[a-z0-9]{10,30})?$")
 """An account, a telephone number, a wallet or the name of a host."""
 _TOOL_NAME = re.compile(r"^[a-z][a-z0-9]*(?:_[a-z0-9]+)+$|^[a-z]+(?:-[a-z]+)+_[a-z_]+$")
@@ -144,12 +146,17 @@ _STEERED_BEFORE = word_set(
     "recoit erhalt wird werden debe deve recibe riceve recebe"
 )
 """Words around the name of another tool in a text that says how it is called. Honest ones say "use it"."""
+_ALLOWED = word_set("permitted allowed available supported required used needed enabled not the a an")
+"""Words after "is" and "are" in texts that only describe a tool."""
 _LISTED, _STEERED = int(M.LISTED), int(M.LISTED | M.STEERED)
 _SERVICES, _STRANGER = int(M.SERVICE), int(M.STRANGER)
 _NOBODYS = re.compile(
-    r"example|ejemplo|bugs?[-@.]|gnu\.org|mozilla|licen[sc]e|localhost|github\.com|docs?\.|/docs|schema|w3\.org|acme|your|[<{]|\d{12}|^\d[\d.]*$|^[^.]*$"
+    r"example|ejemplo|bugs?[-@.]|gnu\.org|mozilla|licen[sc]e|localhost|github\.com|docs?\.|/docs|schema|w3\.org|acme|your|[<{]|\d{12}|huggingface|^\d[\d.]*(?:/[1-3]\d?)?$|^[^.]*$"
 )
 """Addresses in examples and documentation."""
+_NUMBER_OF = int(M.NUMBER)
+_CODES = word_set("code subcode error errno status error_code error_subcode codes issue ticket")
+"""Words before a number that is no account."""
 _CITING = frozenset(("see", "at", "siehe", "voir", "vea", "consulte"))
 _NOT_OWN_FORMS = ~int(M.TOOL_NAME | M.SECRET | M.KEY_NAME)
 """What the form of a name says that is no news if the definition itself has the name."""
@@ -217,6 +224,8 @@ class Sentences:
                 known = _NOBODYS.search(token) or (number and tokens[number - 1] in _CITING)
                 if not known and not any(map(token.__contains__, names.family)):
                     means[number] |= _STRANGER
+            elif means[number] & _NUMBER_OF and number and tokens[number - 1] in _CODES:
+                means[number] = 0
             elif token in names.camel and self._after(number) in _TOOL_WORDS:
                 means[number] = names.meaning(token)
         if names.foreign and "-" in self._text:
@@ -231,9 +240,17 @@ class Sentences:
         means = self._names.meaning(token)
         if self._names.lists(token):
             before = self._tokens[number - 1] if number else ""
-            steered = before in _STEERED_AFTER or self._after(number) in _STEERED_BEFORE
+            steered = (before in _STEERED_AFTER and self._joined(number - 1)) or (
+                self._after(number) in _STEERED_BEFORE
+                and self._after(number + 1) not in _ALLOWED
+                and self._joined(number)
+            )
             return means | (_STEERED if steered else _LISTED)
         return int(M.FIELD) if means == _TOOL and self._after(number) in _FIELD_WORDS else means
+
+    def _joined(self, number: int) -> bool:
+        """Return whether there are only blanks between a word and the next one: neither "()" nor ";"."""
+        return not self._text[self.span(number, number)[1] : self.span(number + 1, number + 1)[0]].strip()
 
     def _after(self, number: int) -> str:
         return self._tokens[number + 1] if number + 1 < len(self._tokens) else ""
