@@ -134,7 +134,7 @@ _MORE_PREFIXES = (
 _TOKENS = lazy_pattern(
     r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))(?:"
     rf"(?:{'|'.join(map(re.escape, PREFIXES))}|{_MORE_PREFIXES})"
-    r"(?=[\w+/=~-]{0,200}[0-9A-Z])[\w+/=~-]{8,}(?:\.[\w-]+){0,4}"
+    r"(?=[a-z_+/=~-]{0,200}+[0-9A-Z])[\w+/=~-]{8,}(?:\.[\w-]+){0,4}"
     r"|(?:SK|AC)[0-9a-f]{32}|(?:key|pubkey|priv)-[0-9a-f]{32}|secret_[A-Za-z0-9]{32,}"
     r"|eyJ[\w-]{8,}(?:\.[\w-]*){0,4}|\d{6,12}:[A-Za-z0-9_-]{30,})"
 )
