@@ -224,7 +224,7 @@ RULES: tuple[Rule, ...] = (
     near(S.CHANNEL, 5, ENDPOINT, 10, M.OPEN),
     near(S.REDIRECT, 5, M.UNTOLD, 12, TRIGGER, 8, DO),
     replace(rule(S.SECRETS, 3, M.PUT, 6, M.SECRET, 6, M.OWN_FIELD), beside=True),
-    beside(S.SECRETS, 4, DO, 6, M.SECRET, 6, M.WHOLE),
+    beside(S.SECRETS, 4, DO, 6, M.SECRET, 3, M.WHOLE),
     beside(S.CHANNEL, 5, DO, 6, M.SEND, 8, M.PERSONAL),
     near(S.REDIRECT, 5, M.ALL, 8, DO, 8, ENDPOINT | M.PATH),
     near(S.REDIRECT, 5, M.ALSO, 8, DO, 8, ENDPOINT | M.PATH),
@@ -302,9 +302,12 @@ def rule_hits(read: Sentences, order: Order, purpose: int = 0) -> Iterator[Hit]:
         for _, means in sentence:
             present |= means
         foreign = bool(present & _FOREIGN_WORD)
+        guarded = bool(present & _LEFT_OUT) and _keeps_secrets(sentence)
         quoted = foreign and present & _QUOTED and not present & _ORDERED
         for one in _possible(present):
             if quoted and one.sign in _QUOTABLE:
+                continue
+            if guarded and one.sign in _GUARDING:
                 continue
             if one.beside and any(meaning & purpose for meaning, _ in one.steps):
                 continue
@@ -314,6 +317,16 @@ def rule_hits(read: Sentences, order: Order, purpose: int = 0) -> Iterator[Hit]:
                 if foreign and one.sign in _NEGATABLE and _negated(sentence, first, last, order):
                     continue
                 yield Hit(*read.span(first, last), one.sign, one.weight)
+
+
+_GUARDING = frozenset({S.SECRECY, S.REDIRECT})
+_LEFT_OUT, _GUARDED = int(M.UNTOLD | M.NOT), int(M.PATH | M.SECRET)
+
+
+def _keeps_secrets(words: Sequence[Word]) -> bool:
+    """Return whether secrets are to be left out, as honest texts ask for."""
+    left = [number for number, means in words if means & _LEFT_OUT and not means & _TELL]
+    return any(means & _GUARDED and any(0 < number - one <= 3 for one in left) for number, means in words)
 
 
 _DENIABLE = frozenset({S.SECRECY, S.SECRETS})
