@@ -201,14 +201,18 @@ class _ReadDefinition:
         if hit.sign is Sign.OVERRIDE:
             if text.startswith("from ", hit.start):
                 return not _CLAUSE_BEGINS.search(text, max(0, hit.start - 5), hit.start)
-            return bool(_IN_DATA.match(text, hit.end)) and not _GIVEN.search(text, hit.start, hit.end)
+            return bool(
+                _IN_DATA.match(text, hit.end) or _OF_WORK.search(text, hit.start, hit.end)
+            ) and not _GIVEN.search(text, hit.start, hit.end)
         if hit.sign is Sign.SECRECY and _NOT_OF_THAT.match(text, hit.start, hit.end):
             return True
         if hit.sign is Sign.CONVERSATION and _TO_USERS.search(text, hit.start, hit.end):
             return True
         if hit.sign is Sign.SECRETS and "authorization header" in text[hit.start : hit.end + PASSAGE // 4]:
             return hit.weight <= MEDIUM
-        if hit.sign is Sign.SECRETS and "ssh" in self._owner and "ssh" in text[hit.start : hit.end]:
+        if hit.sign is Sign.SECRETS and any(
+            path in text[hit.start : hit.end] for name, path in _OWN_FILES if name in self._owner
+        ):
             return True
         if hit.sign is Sign.HANDLING:
             return bool(self._purpose & Meaning.SEND)
@@ -293,6 +297,8 @@ _TALKING = int(
     Meaning.MODEL | Meaning.TALK | Meaning.PROMPT | Meaning.MESSAGES | Meaning.SECRET | Meaning.RUN
 )
 _CLOSING = ".!?\u3002)'\"\u201d"
+_OWN_FILES = (("ssh", "ssh"), ("aws", ".aws"), ("kube", "kube"), ("k8s", "kube"), ("docker", ".docker"))
+"""What tools are named, and which files with keys those read."""
 _CLAUSE_BEGINS = re.compile(r"(?:^|[^\w\s]\s?|\n|\band )$")
 """Before "from now on": at the end of a clause it says how long something lasts."""
 _IN_DATA = re.compile(
@@ -300,8 +306,9 @@ _IN_DATA = re.compile(
     r"|contain\w*|found|embedded|appear\w*)\b"
     r"(?! (?:the |your |this )?(?:user|system|developer|prompt|context|conversation|operator|admin))"
 )
+_OF_WORK = re.compile(r"\b(?:limit|limitation|constraint|order|command|polic|restriction)(?:s|y|ies)?$")
 _GIVEN = re.compile(r"previous|prior|earlier|above|system|developer|original|your|safety")
-"""Which instructions are not to be followed: honest texts warn of those in data, attacks mean given ones."""
+"""Which rules are not to be followed: honest texts speak of those in data and work, attacks of given ones."""
 _NOT_OF_THAT = re.compile(
     r"(?:not|cannot|\w{2,6}n't) (?:be )?(?:\w+(?:ing|ed)|found|available|set|known|given|valid|empty|present"
     r"|exist|possible|sure|clear)\b[^,;.]{0,40},|n(?:e |')(?:(?!\b(?:pas|jamais|rien)\b).){0,40}\bqu(?:e\b|')"
