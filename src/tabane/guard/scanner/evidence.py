@@ -134,7 +134,7 @@ _NEGATED = re.compile(
     r"\b(?:not|never|don't|avoid|without|cannot|must not|nor|refuses? to|rather than|no|stop|prevents?|against) (?:\S+ ){0,4}$"
 )
 _QUOTED = re.compile(
-    r"\b(?:detect(?:s|ing|ion)?|scan(?:s|ning)|flags?|identif(?:y|ies)|prevents?|blocks?|rejects?|guards?|sanitizes?|classif(?:y|ies)"
+    r"\b(?:detect(?:s|ing|ion)?|scan(?:s|ning)|flags?|identif(?:y|ies)|prevents?|blocks?|rejects?|refuses?|den(?:y|ies)|disallow(?:s|ed)?|guards?|sanitizes?|classif(?:y|ies)"
     r"|filters?|phrases?|patterns?|attacks?|attempts?|injections?|jailbreaks?|malicious|phishing|leak(?:s|ed)?|traversal|reject(?:s|ed)?|exposed|hard-?coded|such as|e\.g\.?|examples?|explains?)\b(?:[^.!?\n]|\.(?=[\w,])){0,120}$"
 )
 _LEAKED = re.compile(r"\b(?:leaked|exposed|hard-?coded|accidental(?:ly)?)\b")

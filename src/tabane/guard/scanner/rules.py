@@ -117,7 +117,7 @@ RULES: tuple[Rule, ...] = (
     ban(S.OVERRIDE, 5, M.NOT, 1, M.FOLLOW, 3, M.EARLIER | M.AUTHORITY, 3, M.RULES),
     ban(S.OVERRIDE, 5, M.EARLIER, 2, M.RULES, 4, M.NOT, 2, M.FOLLOW),
     rule(S.OVERRIDE, 4, M.IGNORE, 1, M.ALL, 1, M.EARLIER),
-    rule(S.OVERRIDE, 5, M.IGNORE | M.DISABLE, 2, M.EARLIER, 1, M.SAFEGUARD),
+    rule(S.OVERRIDE, 2, M.IGNORE | M.DISABLE, 2, M.EARLIER, 1, M.SAFEGUARD),
     rule(S.OVERRIDE, 4, M.INSTEAD, 6, M.AUTHORITY | M.USER, 4, M.RULES | M.MESSAGES),
     rule(S.OVERRIDE, 4, M.RULES, 6, M.INSTEAD, 4, M.USER | M.AUTHORITY),
     rule(S.OVERRIDE, 4, M.OVERRIDE),
@@ -144,7 +144,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.CONVERSATION, 2, M.TALK, 4, M.WHOLE),
     rule(S.CONVERSATION, 2, M.PROMPT),
     rule(S.CONVERSATION, 3, M.WHOLE, 2, M.PROMPT),
-    rule(S.CONVERSATION, 5, FORCE | M.PLEASE, 3, M.PUT | M.SEND | M.READ, 10, M.PROMPT),
+    rule(S.CONVERSATION, 4, FORCE | M.PLEASE, 3, M.PUT | M.SEND | M.READ, 10, M.PROMPT),
     rule(S.CONVERSATION, 4, M.PUT | M.SEND, 4, M.PROMPT),
     rule(S.CONVERSATION, 5, M.PROMPT | M.TALK, 3, ASKED, 3, M.PUT | M.SEND),
     rule(S.CONVERSATION, 3, M.PUT | M.SEND, 5, M.TALK),
@@ -167,7 +167,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.CHANNEL, 3, M.SEND, 14, M.SERVICE | M.OUTSIDE),
     rule(S.CHANNEL, 4, TRIGGER | ASKED, 8, M.SEND, 14, M.SERVICE),
     rule(S.CHANNEL, 4, M.READ, 14, M.SEND, 10, M.SERVICE),
-    rule(S.CHANNEL, 5, TRIGGER, 12, M.ALSO | ASKED | M.FIRST, 4, M.WRITE | M.SEND | M.PUT, 10, M.PLACE | M.SERVICE | M.OUTSIDE),
+    rule(S.CHANNEL, 4, TRIGGER, 12, M.ALSO | ASKED | M.FIRST, 4, M.WRITE | M.SEND | M.PUT, 10, M.PLACE | M.SERVICE | M.OUTSIDE),
     rule(S.HANDLING, 2, ACT | M.PUT | M.SENDS, 8, M.DATA | M.SECRET | M.CONTENT | M.OUTSIDE | M.FILE | M.SERVICE),
     # -- other tools
     rule(S.EXCLUSIVE, 3, M.ALWAYS | M.MUST | M.ALL, 8, M.CALL, 3, SELF, 8, M.FIRST | M.ALL | M.BEFORE | M.INSTEAD),
@@ -205,7 +205,7 @@ RULES: tuple[Rule, ...] = (
     ban(S.OTHER_TOOL, 4, M.OTHER, 3, M.TOOL, 5, M.NOT, 4, M.CALL),
     rule(S.EXCLUSIVE, 4, M.MONOPOLY),
     rule(S.EXCLUSIVE, 5, SELF, 3, M.MUST, 6, M.CALL, 3, M.BEFORE | M.FIRST, 3, M.ALL | M.OTHER, 2, M.OTHER | M.TOOL),
-    near(S.SECRETS, 5, ALIEN, 4, M.PATH),
+    near(S.SECRETS, 4, ALIEN, 4, M.PATH),
     rule(S.SECRETS, 3, M.ALL | M.WHOLE, 2, M.SECRET, 8, M.SECRET),
     rule(S.CONVERSATION, 3, M.SECRET, 5, M.IF, 10, M.TALK),
     near(S.PERSISTENCE, 4, M.STEERING, 6, M.PUT | M.WRITE),
@@ -220,21 +220,22 @@ RULES: tuple[Rule, ...] = (
     # -- a calm statement that puts something in place of what the user asked for, or besides it
     rule(S.REDIRECT, 4, M.BLIND, 2, M.SERVICE),
     near(S.REDIRECT, 6, M.REGARDLESS, 14, M.WISH),
-    near(S.REDIRECT, 5, ANY_TOOL, 10, M.WISH, 10, M.REGARDLESS | M.ALTER | M.INSTEAD | M.NUMBER | M.STRANGER | M.UNTOLD),
-    near(S.CHANNEL, 5, ENDPOINT, 10, M.OPEN),
+    near(S.REDIRECT, 4, ANY_TOOL, 10, M.WISH, 10, M.REGARDLESS | M.ALTER | M.INSTEAD | M.NUMBER | M.STRANGER | M.UNTOLD),
+    near(S.CHANNEL, 4, ENDPOINT, 10, M.OPEN),
+    near(S.CHANNEL, 5, ENDPOINT, 10, M.OPEN, 10, M.WHEN | M.BEFORE | M.REASON | M.ALSO),
     near(S.REDIRECT, 5, M.UNTOLD, 12, TRIGGER, 8, DO),
     replace(rule(S.SECRETS, 3, M.PUT, 6, M.SECRET, 6, M.OWN_FIELD), beside=True),
-    beside(S.SECRETS, 4, DO, 6, M.SECRET, 6, M.WHOLE),
-    beside(S.CHANNEL, 5, DO, 6, M.SEND, 8, M.PERSONAL),
-    near(S.REDIRECT, 5, M.ALL, 8, DO, 8, ENDPOINT | M.PATH),
-    near(S.REDIRECT, 5, M.ALSO, 8, DO, 8, ENDPOINT | M.PATH),
+    beside(S.SECRETS, 4, DO, 6, M.SECRET, 3, M.WHOLE),
+    beside(S.CHANNEL, 4, DO, 6, M.SEND, 8, M.PERSONAL),
+    near(S.REDIRECT, 4, M.ALL, 8, DO, 8, ENDPOINT | M.PATH),
+    near(S.REDIRECT, 4, M.ALSO, 8, DO, 8, ENDPOINT | M.PATH),
     near(S.REDIRECT, 3, M.STRANGER, 12, DO),
     near(S.REDIRECT, 5, M.STRANGER, 12, DO, 12, ANY_TOOL | TRIGGER | ASKED | M.RECIPIENT | M.USER | M.REASON),
     near(S.REDIRECT, 5, M.STRANGER, 12, M.REGARDLESS | M.WISH),
     near(S.SECRECY, 4, M.UNTOLD, 6, M.THIS_STEP),
     rule(S.REDIRECT, 4, M.STEERED),
     beside(S.OTHER_TOOL, 4, M.GONE, 4, M.LISTED),
-    near(S.REDIRECT, 5, M.LISTED, 10, ENDPOINT),
+    near(S.REDIRECT, 4, M.LISTED, 10, ENDPOINT),
     near(S.REDIRECT, 5, M.STEERED, 12, DO | ENDPOINT | M.PATH | M.RECIPIENT | M.REASON | M.OPEN | M.REGARDLESS | M.WISH),
     rule(S.UNCONFIRMED, 2, M.UNCALLED),
     beside(S.SECRETS, 4, M.PUT, 6, M.SECRET, 6, M.FILE),
@@ -262,19 +263,19 @@ RULES: tuple[Rule, ...] = (
     clauses(S.OTHER_TOOL, 4, ALIEN, 5, M.BROKEN, 6, M.CALL | M.INSTEAD, 4, SELF | M.INSTEAD),
     rule(S.REDIRECT, 5, M.RECIPIENT, 8, M.CHANGE, 6, M.SERVICE | M.NUMBER),
     rule(S.REDIRECT, 4, M.PUT | M.SEND | M.MUST, 4, M.SERVICE, 6, M.BLIND),
-    rule(S.CONVERSATION, 5, M.WHOLE, 4, M.USER, 4, M.MESSAGES, 3, M.WHOLE),
+    rule(S.CONVERSATION, 4, M.WHOLE, 4, M.USER, 4, M.MESSAGES, 3, M.WHOLE),
     rule(S.STUFFING, 1, ANY_FIELD, 5, M.PUT),
     ban(S.SECRECY, 4, M.TELL, 2, M.THIS_STEP, 2, M.NOT),
     clauses(S.SECRECY, 4, M.TO_USER, 6, M.NOT, 4, M.TELL, strict=True),
     clauses(S.SECRECY, 4, M.TO_USER, 4, M.TELL, 1, M.NOT, strict=True),
     clauses(S.SECRECY, 4, M.TELL, 2, M.TO_USER, 2, M.NOT, strict=True),
-    near(S.OTHER_TOOL, 5, M.NOT, 3, M.CALL, 3, ALIEN, 4, M.BROKEN),
-    near(S.REDIRECT, 5, M.PUT | M.SEND, 4, M.SERVICE, 8, ALIEN),
+    near(S.OTHER_TOOL, 4, M.NOT, 3, M.CALL, 3, ALIEN, 4, M.BROKEN),
+    near(S.REDIRECT, 4, M.PUT | M.SEND, 4, M.SERVICE, 8, ALIEN),
     near(S.SECRECY, 5, M.COVERT, 14, M.USER),
     near(S.REDIRECT, 5, M.CHANGE | M.ALTER, 6, M.SERVICE | M.NUMBER, 8, ALIEN),
     near(S.SECRETS, 4, M.READ, 6, M.TALK | M.DATA, 8, M.SECRET, 12, M.PUT),
     clauses(S.OVERRIDE, 4, M.EARLIER, 2, M.RULES, 3, M.IGNORE),
-    near(S.REDIRECT, 5, M.SEND | M.PUT, 6, M.ALL, 3, M.DATA | M.MESSAGES, 6, M.SERVICE),
+    near(S.REDIRECT, 4, M.SEND | M.PUT, 6, M.ALL, 3, M.DATA | M.MESSAGES, 6, M.SERVICE),
     rule(S.OVERRIDE, 5, M.IGNORE, 4, M.RULES, 4, M.EARLIER),
     near(S.SECRETS, 3, M.MUST, 8, M.PERSONAL),
     rule(S.CONVERSATION, 4, M.PUT | M.SEND, 8, M.WHOLE, 8, M.TALK),
@@ -302,9 +303,12 @@ def rule_hits(read: Sentences, order: Order, purpose: int = 0) -> Iterator[Hit]:
         for _, means in sentence:
             present |= means
         foreign = bool(present & _FOREIGN_WORD)
+        guarded = bool(present & _LEFT_OUT) and _keeps_secrets(sentence)
         quoted = foreign and present & _QUOTED and not present & _ORDERED
         for one in _possible(present):
             if quoted and one.sign in _QUOTABLE:
+                continue
+            if guarded and one.sign in _GUARDING:
                 continue
             if one.beside and any(meaning & purpose for meaning, _ in one.steps):
                 continue
@@ -314,6 +318,16 @@ def rule_hits(read: Sentences, order: Order, purpose: int = 0) -> Iterator[Hit]:
                 if foreign and one.sign in _NEGATABLE and _negated(sentence, first, last, order):
                     continue
                 yield Hit(*read.span(first, last), one.sign, one.weight)
+
+
+_GUARDING = frozenset({S.SECRECY, S.REDIRECT})
+_LEFT_OUT, _GUARDED = int(M.UNTOLD | M.NOT), int(M.PATH | M.SECRET)
+
+
+def _keeps_secrets(words: Sequence[Word]) -> bool:
+    """Return whether secrets are to be left out, as honest texts ask for."""
+    left = [number for number, means in words if means & _LEFT_OUT and not means & _TELL]
+    return any(means & _GUARDED and any(0 < number - one <= 3 for one in left) for number, means in words)
 
 
 _DENIABLE = frozenset({S.SECRECY, S.SECRETS})

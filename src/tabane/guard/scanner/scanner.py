@@ -17,6 +17,7 @@ from tabane.errors import BadArguments
 from tabane.guard.scanner.evidence import (
     HIGH,
     MEDIUM,
+    PASSAGE,
     Hit,
     Passage,
     Sign,
@@ -197,8 +198,22 @@ class _ReadDefinition:
             and " " not in (path := text[hit.start : hit.end])
         ):
             return hit.start >= self._asked or any(word in path for word in self._names.family)
-        if hit.sign is Sign.OVERRIDE and text.startswith("from ", hit.start):
-            return not _CLAUSE_BEGINS.search(text, max(0, hit.start - 5), hit.start)
+        if hit.sign is Sign.OVERRIDE:
+            if text.startswith("from ", hit.start):
+                return not _CLAUSE_BEGINS.search(text, max(0, hit.start - 5), hit.start)
+            return bool(
+                _IN_DATA.match(text, hit.end) or _OF_WORK.search(text, hit.start, hit.end)
+            ) and not _GIVEN.search(text, hit.start, hit.end)
+        if hit.sign is Sign.SECRECY and _NOT_OF_THAT.match(text, hit.start, hit.end):
+            return True
+        if hit.sign is Sign.CONVERSATION and _TO_USERS.search(text, hit.start, hit.end):
+            return True
+        if hit.sign is Sign.SECRETS and "authorization header" in text[hit.start : hit.end + PASSAGE // 4]:
+            return hit.weight <= MEDIUM
+        if hit.sign is Sign.SECRETS and any(
+            path in text[hit.start : hit.end] for name, path in _OWN_FILES if name in self._owner
+        ):
+            return True
         if hit.sign is Sign.HANDLING:
             return bool(self._purpose & Meaning.SEND)
         if hit.sign is Sign.CONVERSATION:
@@ -282,8 +297,24 @@ _TALKING = int(
     Meaning.MODEL | Meaning.TALK | Meaning.PROMPT | Meaning.MESSAGES | Meaning.SECRET | Meaning.RUN
 )
 _CLOSING = ".!?\u3002)'\"\u201d"
+_OWN_FILES = (("ssh", "ssh"), ("aws", ".aws"), ("kube", "kube"), ("k8s", "kube"), ("docker", ".docker"))
+"""What tools are named, and which files with keys those read."""
 _CLAUSE_BEGINS = re.compile(r"(?:^|[^\w\s]\s?|\n|\band )$")
 """Before "from now on": at the end of a clause it says how long something lasts."""
+_IN_DATA = re.compile(
+    r"\W{0,2}(?:(?:that|which|are|is|you|may|might|it) ){0,4}(?:in|from|inside|within"
+    r"|contain\w*|found|embedded|appear\w*)\b"
+    r"(?! (?:the |your |this )?(?:user|system|developer|prompt|context|conversation|operator|admin))"
+)
+_OF_WORK = re.compile(r"\b(?:limit|limitation|constraint|order|command|polic|restriction)(?:s|y|ies)?$")
+_GIVEN = re.compile(r"previous|prior|earlier|above|system|developer|original|your|safety")
+"""Which rules are not to be followed: honest texts speak of those in data and work, attacks of given ones."""
+_NOT_OF_THAT = re.compile(
+    r"(?:not|cannot|\w{2,6}n't) (?:be )?(?:\w+(?:ing|ed)|found|available|set|known|given|valid|empty|present"
+    r"|exist|possible|sure|clear)\b[^,;.]{0,40},|n(?:e |')(?:(?!\b(?:pas|jamais|rien)\b).){0,40}\bqu(?:e\b|')"
+)
+"""What is negated is another clause ("if it is not running, tell the user"), or is "only" ("ne ... que")."""
+_TO_USERS = re.compile("ユーザー(?:全員)?に")
 _MARKED = ("  ", "<", "*", "`")
 
 

@@ -47,9 +47,9 @@ _UNSPACED_WORD = re.compile(f"[{_UNSPACED}]")
 _END_SIGNS = frozenset(".!?;\n¶。؟।")
 
 _PATH = re.compile(
-    r"(?:~|\$home|%userprofile%|/home/|/root|/users/).{0,80}/\.\w|^\.?ssh[/\\]|id_(?:rsa|ed25519|ecdsa|dsa)|authorized_keys|(?:^|[~/\\])\.aws(?:/|$)|/etc/(?:passwd|shadow|sudoers|hosts)"
+    r"(?:~|\$home|%userprofile%|/home/|/root|/users/).{0,80}/\.\w|^\.?ssh[/\\]|id_(?:rsa|ed25519|ecdsa|dsa)|authorized_keys|(?:^|[~/\\])\.aws(?:/|$)|/etc/(?:passwd|shadow|sudoers)"
     r"|mcp\.json|claude_desktop_config|(?:^|/)\.env$|(?:^|/)\.env\.\w+$|\.netrc\b|\.npmrc|\.pypirc|\.git-credentials|\.git/config|\.kube/|kubeconfig|\.docker/config|keychain|wallet\.dat|cookies\.sqlite"
-    r"|\.(?:bash|zsh)_history|\.gnupg|process\.env\b|os\.environ|/\.azure|\.config/g|/\.vault|/\.password-store|(?:^|[/_.-])credentials?(?:\.json|\.ya?ml|\.csv|$)|secrets?\.(?:ya?ml|json|toml|env)|service[-_]account\S{0,80}\.json|/proc/self/environ|/run/secrets|\.pem$|\.p12$|\.keystore$|\.ssh$|\.ssh/"
+    r"|\.(?:bash|zsh)_history|\.gnupg|process\.env\b|os\.environ|/\.azure|\.config/g|/\.vault|/\.password-store|(?:^|[/_.-])credentials?\.(?:json|ya?ml|csv)|[/.-]credentials?$|secrets?\.(?:ya?ml|json|toml|env)|service[-_]account\S{0,80}\.json|/proc/self/environ|/run/secrets|\.pem$|\.p12$|\.keystore$|\.ssh$|\.ssh/"
 )
 _KEY_FILE = re.compile(
     r"ssh|id_|\.aws/|passwd|shadow|sudoers|netrc|git-credentials|keychain|wallet|cookies|history|gnupg|environ|\.pem|\.p12"
@@ -146,6 +146,8 @@ _STEERED_BEFORE = word_set(
     "recoit erhalt wird werden debe deve recibe riceve recebe"
 )
 """Words around the name of another tool in a text that says how it is called. Honest ones say "use it"."""
+_RESULT = word_set("instead value values result results output list")
+"""Words before "of" a tool whose results are spoken of, not its calls."""
 _ALLOWED = word_set("permitted allowed available supported required used needed enabled not the a an")
 """Words after "is" and "are" in texts that only describe a tool."""
 _LISTED, _STEERED = int(M.LISTED), int(M.LISTED | M.STEERED)
@@ -222,6 +224,7 @@ class Sentences:
                 means[number] = self._tool(number, token) | (means[number] & ~_TOOL)
             elif means[number] & _SERVICES:
                 known = _NOBODYS.search(token) or (number and tokens[number - 1] in _CITING)
+                known = known or self._text[: self.span(number, number)[0]].endswith((" (", "<"))
                 if not known and not any(map(token.__contains__, names.family)):
                     means[number] |= _STRANGER
             elif means[number] & _NUMBER_OF and number and tokens[number - 1] in _CODES:
@@ -240,7 +243,8 @@ class Sentences:
         means = self._names.meaning(token)
         if self._names.lists(token):
             before = self._tokens[number - 1] if number else ""
-            steered = (before in _STEERED_AFTER and self._joined(number - 1)) or (
+            result = number > 1 and self._tokens[number - 2] in _RESULT
+            steered = (before in _STEERED_AFTER and not result and self._joined(number - 1)) or (
                 self._after(number) in _STEERED_BEFORE
                 and self._after(number + 1) not in _ALLOWED
                 and self._joined(number)
