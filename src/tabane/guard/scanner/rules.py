@@ -205,6 +205,7 @@ RULES: tuple[Rule, ...] = (
     rule(S.EXCLUSIVE, 5, SELF, 3, M.MUST, 6, M.CALL, 3, M.BEFORE | M.FIRST, 3, M.ALL | M.OTHER, 2, M.OTHER | M.TOOL),
     near(S.SECRETS, 4, ALIEN, 4, M.PATH),
     rule(S.SECRETS, 3, M.ALL | M.WHOLE, 2, M.SECRET, 8, M.SECRET),
+    beside(S.SECRETS, 3, M.SECRET | M.KEY_FILE, 6, M.PRETEXT),
     rule(S.CONVERSATION, 3, M.SECRET, 5, M.IF, 10, M.TALK),
     near(S.PERSISTENCE, 4, M.STEERING, 6, M.PUT | M.WRITE),
     near(S.REDIRECT, 4, M.PUT | M.MUST, 4, M.SERVICE, 6, M.BLIND),
