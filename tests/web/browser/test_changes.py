@@ -67,6 +67,7 @@ def test_a_change_is_held_shown_as_a_difference_and_accepted(
     expect(added).to_contain_text("<script>alert(1)</script>")
     expect(added.locator("mark")).to_have_text("\\u200b")
     page.get_by_role("button", name="Accept this definition").click()
+    page.get_by_role("dialog").get_by_role("button", name="Continue").click()
     expect(page.locator("#notices")).to_contain_text("The definition was accepted.")
     expect(page.get_by_text("Nothing has to be reviewed")).to_be_visible()
     expect(badge).not_to_contain_text("1")
