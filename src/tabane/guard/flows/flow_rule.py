@@ -674,7 +674,7 @@ def trail_key(caller: Caller) -> TrailKey:
     """Return whose trail a call belongs to."""
     folder = caller.cwd or (caller.roots[0] if caller.roots else "")
     if folder.startswith("/"):
-        folder = posixpath.normpath(folder)  # /work and /work/ are one
+        folder = posixpath.normpath(folder)  # with or without a slash at its end, it is one
     return TrailKey(caller.access.holder, caller.client[:LONGEST_KEY], folder[:LONGEST_KEY])
 
 
