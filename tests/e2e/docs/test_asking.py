@@ -35,6 +35,7 @@ def quotes(name: str) -> list[str]:
     return [part.strip().replace("\\\n ", "\n") for part in re.split(r"\n\s*\n", found) if part.strip()]
 
 
+@pytest.mark.heavy("reads the whole source")
 @pytest.mark.parametrize("name", ["asking.md", "asking.ja.md"])
 def test_tabane_says_every_sentence_that_the_page_quotes(name: str) -> None:
     catalog = read_catalogue() if name.endswith(".ja.md") else None
