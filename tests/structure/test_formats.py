@@ -58,6 +58,7 @@ def test_the_description_names_no_module() -> None:
     assert "tabane." not in DATA.read_text()
 
 
+@pytest.mark.heavy("reads the whole source")
 def test_whatever_is_decoded_has_a_description() -> None:
     named = {kind for section in SECTIONS.values() for kind in section.values() if isinstance(kind, type)}
     missing = {kind: where for kind, where in decoded_types().items() if kind not in named}

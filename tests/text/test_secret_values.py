@@ -107,6 +107,7 @@ def test_other_values_are_left_alone(name: str, value: str) -> None:
         "パスワード: 別途連絡",
         "Pass: 41 Fail: 2",
         "pin: top",
+        "npx -y @acme/secret-server @acme/token-server",
         "1 token = 0.75 words",
         "we walked along the old canal until the rain began to fall on the city",
         "wifi: 5 GHz, WLAN: 802.11ac in room 12",

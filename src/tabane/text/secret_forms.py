@@ -338,7 +338,8 @@ _COMMON = re.compile(
     r"|python|level|part|figure|section|file|name|value|token|key|password|pass)s?[-_]?\d{1,3}"
     r"|https?://\S+|[\w.-]+\.(?:md|py|js|ts|json|ya?ml|toml|txt|html?"
     r"|pem|key|env|go|rs|c|h|rb|sh)"
-    r"|[\w./~-]*/[\w./~-]*|[A-Za-z]+\(.*|.*[(){}\[\]<>|].*|\$\w+|%\w+%|#\d+|@\w+|[A-Z]{2,10}-\d{1,6}"
+    r"|[\w./~-]*/[\w./~-]*|[A-Za-z]+\(.*|.*[(){}\[\]<>|].*|\$\w+|%\w+%|#\d+"
+    r"|@[a-z][a-z-]*(?:/[a-z.-]*)?|[A-Z]{2,10}-\d{1,6}"
     r"|[\w.+-]+@[\w.-]+\.\w+"
 )
 
@@ -358,7 +359,8 @@ _TECHNICAL = re.compile(
     r"|saml|tls|ssl|ed|x\.?|p|argon|pbkdf|cve|iban|sec|step|version|page|line|table|field|item|part|section|phase"
     r"|level|row|figure|chapter|windows|python|room|seat)[-_ ]?\d[\d.:/_-]*\w{0,8}|https?://\S*|[\w.-]+\.(?:md|py|js|ts"
     r"|json|ya?ml|toml|txt|html?|pem|key|env|go|rs|c|h|rb|sh|com|org|net|example)|[\w./~-]*/[\w./~-]*"
-    r"|\w+\(.*|.*[(){}\[\]<>|].*|[$#@]\w+|%\w+%|[\w.+-]+@[\w.-]+\.\w+|(?-i:[A-Z]{2,10}-?\d{1,6})"
+    r"|\w+\(.*|.*[(){}\[\]<>|].*|[$#@]\w+|@[a-z][a-z-]*(?:/[a-z.-]*)?|%\w+%"
+    r"|[\w.+-]+@[\w.-]+\.\w+|(?-i:[A-Z]{2,10}-?\d{1,6})"
 )
 
 
