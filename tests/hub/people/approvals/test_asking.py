@@ -220,7 +220,7 @@ def test_what_to_do_names_each_reason_and_its_pair(lang: Lang) -> None:
     pair = say("Runs: tabane policy allow {pair!c}.", pair="web>mail")
     verdicts = (
         CallVerdict("ask", "confirm", say("It is said so.")),
-        CallVerdict("ask", "flow", pair, "web>mail"),
+        CallVerdict("ask", "flow", pair, ("web>mail",)),
     )
     reasons = tuple(map(ApprovalReason.of, verdicts))
     approval = Approval("a1", ApprovalBinding("local", "mail__send"), 0.0, 600.0, reasons)
