@@ -104,7 +104,7 @@ def _costs(batches: int) -> list[list[str]]:
         rule = FlowRule(
             "ask", trails, labels, lambda holder: frozenset(), lambda trail: file.add(trail, trails)
         )
-        caller = Caller("local", Face.MCP, "1", client="benchmark", cwd="/work")
+        caller = Caller("local", Face.MCP, "1", client="benchmark", cwd="/home/ada")
         plain, reading, sending = (
             CallTarget(f"mail__{name}", "mail") for name in ("frobnicate", "read_inbox", "send_email")
         )
@@ -173,7 +173,7 @@ def _compared(rule: FlowRule, sending: CallTarget) -> Callable[[], object]:
     count = itertools.count()
 
     def call() -> object:
-        caller = Caller("local", Face.MCP, "1", client=f"reader {next(count)}", cwd="/work")
+        caller = Caller("local", Face.MCP, "1", client=f"reader {next(count)}", cwd="/home/ada")
         rule.answered(caller, inbox, b"{}", MAILS)
         return rule.verdict(caller, sending, TO)
 

@@ -162,7 +162,7 @@ WRITTEN: dict[tuple[str, str], Callable[[Replay, str], None]] = {
     **{("workspace", f"injection_task_{number}"): leak_files for number in (10, 11, 12)},
     ("workspace", "injection_task_13"): mail_everyone,
 }
-"""What injection tasks without a ground truth ask for. Travel's sixth asks for a sentence and for no call."""
+"""Calls of the injection tasks that have no ground truth. Travel's sixth wants a sentence and no call."""
 
 # -- traces -------------------------------------------------------------------------------------------
 

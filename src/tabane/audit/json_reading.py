@@ -13,10 +13,9 @@ import re
 from collections.abc import Callable
 
 from tabane.text.command_secrets import MOST_WORDS, secrets_of_words
-from tabane.text.secret_forms import is_random
+from tabane.text.secret_forms import is_random, phrases_of_words
 from tabane.text.secret_names import PAIR_NAMES, PAIR_VALUES, WEAK_PAIR_VALUES, SecretNames, names_secret
 from tabane.text.secret_values import HIDDEN, SecretSearch, hide_secrets
-from tabane.text.seed_phrases import phrases_of_words
 
 _MOST_LEVELS = 4
 """Levels of JSON inside a string that are read; deeper ones are hidden."""

@@ -23,12 +23,12 @@ from tabane.text.secret_forms import (
     has_mixed_word,
     has_run,
     marks_of,
+    may_have_phrase,
     may_name_secrets,
     only_mentions_secrets,
 )
 from tabane.text.secret_names import SecretNames, may_be_pair, may_hold_named
 from tabane.text.secret_values import secret_spans
-from tabane.text.seed_phrases import may_have_phrase
 
 CHECKED = 2 << 10
 """Bytes of arguments that are checked on the event loop, and taken as they are if they are harmless."""

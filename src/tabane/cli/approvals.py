@@ -113,7 +113,7 @@ class WaitingCall(Struct):
 
     @property
     def given(self) -> str:
-        """What it is given, on one line, recipients first."""
+        """The arguments on one line, recipients first."""
         import json  # the help prints none
 
         letter = self.read_letter()

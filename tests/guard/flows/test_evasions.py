@@ -408,7 +408,7 @@ def test_an_address_that_was_written_keeps_its_labels_in_any_sentence(
     assert policy.said("mail__send", caller=other) != ""
 
 
-@pytest.mark.parametrize("folder", ["/work/", "/work/.", "/work//", "/work/part/.."])
+@pytest.mark.parametrize("folder", ["/home/ada/", "/home/ada/.", "/home/ada//", "/home/ada/part/.."])
 def test_a_folder_in_another_writing_has_the_same_trail(folder: str) -> None:
     policy = Policy()
     policy.read("mail__read")

@@ -23,7 +23,7 @@ from tabane.servers.labels import (
 )
 from tests.harness.identities import GivenAccess
 
-CALLER = Caller("local", Face.MCP, "1", client="claude", cwd="/work")
+CALLER = Caller("local", Face.MCP, "1", client="claude", cwd="/home/ada")
 APPROVED = structs.replace(CALLER, approval="a person")
 
 LABELS = {
@@ -220,11 +220,11 @@ def test_a_command_in_a_terminal_shares_the_trails_of_its_folder() -> None:
     """An assistant with a shell calls `tabane tools call`, and does not get rid of what it has read."""
     policy = Policy()
     policy.read("mail__read")
-    for folder, held in (("/work", True), ("/work/part", True), ("/", True), ("/other", False)):
+    for folder, held in (("/home/ada", True), ("/home/ada/part", True), ("/", True), ("/other", False)):
         terminal = Caller("local", Face.RPC, "t", client="tabane tools call", cwd=folder, pid=8)
         assert (policy.said("mail__send", caller=terminal) != "") is held, folder
     policy = Policy()
-    policy.read("mail__read", caller=Caller("local", Face.RPC, "t", client="tabane", cwd="/work", pid=8))
+    policy.read("mail__read", caller=Caller("local", Face.RPC, "t", client="tabane", cwd="/home/ada", pid=8))
     assert policy.said("mail__send") != ""
     assert policy.said("mail__send", caller=structs.replace(CALLER, cwd="/other")) == ""
     assert policy.said("mail__send", caller=structs.replace(CALLER, access=GivenAccess("key:k"))) == ""

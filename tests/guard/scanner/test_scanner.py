@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tabane.guard.scanner import vocabulary
-from tabane.guard.scanner.evidence import Signal
+from tabane.guard.scanner.evidence import MARKS, Signal
 from tabane.guard.scanner.findings import Finding, Kind
-from tabane.guard.scanner.marks import MARKS
 from tabane.guard.scanner.rules import rule_hits
 from tabane.guard.scanner.scanner import DefinitionScanner
 from tabane.guard.scanner.sentences import Names, Sentences

@@ -127,7 +127,7 @@ def run_traces(traces: Iterable[Trace], policy: FlowPolicy = "ask") -> Iterator[
 
 
 class KnownTool(NamedTuple):
-    """What a hub knows of a tool before its calls are judged."""
+    """A tool of a set, with its labels and roles."""
 
     labels: CallLabels
     roles: ToolRoles
@@ -218,7 +218,7 @@ def share_of(flags: Iterable[bool]) -> Share:
 
 @dataclass(frozen=True, slots=True)
 class GuardFigures:
-    """What was measured on a set, or on all of them. CPU time is in milliseconds."""
+    """The figures of one set, or of all sets together. CPU time is in milliseconds."""
 
     name: str
     scanned: tuple[ScannedItem, ...]

@@ -56,7 +56,7 @@ _MAIL = re.compile(r"[^\s@<>]{1,100}@[^\s@<>]{1,200}\.[^\s@<>.]{2,60}")
 
 
 class Budget(NamedTuple):
-    """What is shown at most: characters of all values, fields, and characters of one value."""
+    """Limits: characters of all values together, number of fields, and characters of one value."""
 
     characters: int
     fields: int

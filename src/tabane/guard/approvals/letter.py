@@ -36,8 +36,7 @@ from tabane.text.units import duration_text
 WHOLE = Budget(100_000, 400)
 IN_LIST = Budget(6_000, 40, 3_000)
 IN_DIALOG = Budget(1_000, 16, 240)
-"""What of the arguments is shown: alone, among other letters, and in a dialog of a client, which may be
-small."""
+"""Limits of a letter that stands alone, of one in a list, and of one in the dialog of a client."""
 
 LONGEST_NAME = 120
 LONGEST_FOLDER = 400
@@ -337,7 +336,7 @@ SOURCES: Mapping[str, Message] = {
     "admin": say("Tabane"),
     "\u2026": say("other sources"),
 }
-"""What was read, if it is no server: Tabane's own sources, as trails and pairs name them."""
+"""Tabane's own sources, by the names that trails and pairs use."""
 
 
 def source_words(source: str) -> Message:

@@ -271,12 +271,18 @@ def address_readings(value: str) -> list[str]:
     found: dict[str, None] = {}
     raw = _CONTROL.sub("", value)
     for text in dict.fromkeys((raw, decoded(raw)[0])):
-        authority, rest = _URL.match(text).groups()  # type: ignore[union-attr]
+        authority, rest = _parts_of(text)
         pieces = re.split(r"[\\@]+", authority)
         for piece in pieces[-1:] + (pieces[:1] if "\\" in authority else []):
             found[f"https://{host_form(piece)}{rest}"] = None
-    is_plain = raw == value and _ORDINARY.fullmatch(_URL.match(value)[1])  # type: ignore[index]
+    is_plain = raw == value and _ORDINARY.fullmatch(_parts_of(value)[0])
     return [value] if is_plain and len(found) == 1 else list(found)
+
+
+def _parts_of(address: str) -> tuple[str, str]:
+    """Return the authority of an address, and what follows it. Every text has both, maybe empty."""
+    found = _URL.match(address)
+    return (found[1], found[2]) if found is not None else ("", "")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -285,7 +291,7 @@ def _name_of(kind: TargetOfCall, value: str) -> str:
         local, _, domain = folded(value).rpartition("@")
         return f"{local}@{host_form(domain)}"
     if kind == "host":
-        authority, rest = _URL.match(value).groups()  # type: ignore[union-attr]
+        authority, rest = _parts_of(value)
         path = folded(re.sub(r"[?#].*", "", rest, flags=re.DOTALL))
         if "//" in path or "/." in path:
             path = posixpath.normpath("/" + path.lstrip("/"))

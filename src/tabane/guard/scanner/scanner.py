@@ -16,6 +16,8 @@ from msgspec.structs import replace
 from tabane.errors import BadArguments
 from tabane.guard.scanner.evidence import (
     HIGH,
+    INSTALLER,
+    MARKS,
     MEDIUM,
     PASSAGE,
     Hit,
@@ -52,7 +54,6 @@ from tabane.guard.scanner.lookalikes import (
     undisguised,
     without_leet,
 )
-from tabane.guard.scanner.marks import INSTALLER, MARKS
 from tabane.guard.scanner.rules import LONE_PATH, rule_hits
 from tabane.guard.scanner.sentences import (
     PARAGRAPH,
@@ -174,7 +175,7 @@ class _ReadDefinition:
         hits = [hit for hit in found if not self._is_ordinary(text, hit)]
         if self._texts.names and text is self.text and not self._purpose & _TALKING:
             hits += self._asked_names()
-        hits += hits_of(text, [one for one in self._marks if one.may_be_in(text, words)])
+        hits += hits_of(text, [one for one in self._marks if one.may_be_in(text)])
         return heaviest(text, [*hits, *stuffed(hits, self._asked)])
 
     def _asked_names(self) -> Iterator[Hit]:

@@ -28,7 +28,6 @@ log = logging.getLogger(__name__)
 
 PAIR_FILE = "flow-pairs.json"
 MOST_PAIRS = 1_000
-LONGEST_PAIR = 512
 LARGEST_PAIR_FILE = 4 << 20
 
 _NONE: frozenset[str] = frozenset()
